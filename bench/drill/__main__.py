@@ -400,7 +400,7 @@ def main() -> int:
                     outcome.word,
                     len(outcome.unfounded),
                     f"{outcome.seconds:.0f} s",
-                    verdicts.some(outcome.named),
+                    verdicts.shorten(outcome.named),
                 ]
                 for outcome in outcomes
             ],

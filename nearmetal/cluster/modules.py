@@ -219,10 +219,10 @@ class Modules:
             text = answer.output
         modules, unread = available(text)
         if unread:
+            lines = suggest.shorten([repr(line[:80]) for line in unread], MOST_UNREAD)
             asker.unread.append(
-                f"`module {' '.join(words)}`: no name of a module was understood in "
-                f"{suggest.some([repr(line[:80]) for line in unread], MOST_UNREAD)}. Fix: if one "
-                "names a module that you need, add it to `modules` of `environments` by hand"
+                f"`module {' '.join(words)}`: no name of a module was understood in {lines}. Fix: "
+                "if one names a module that you need, add it to `modules` of `environments` by hand"
             )
         return modules
 

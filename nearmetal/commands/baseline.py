@@ -10,7 +10,7 @@ from nearmetal.errors import NearmetalError
 from nearmetal.judge import baseline
 from nearmetal.model.facts import changed_facts
 from nearmetal.results import Session
-from nearmetal.util.suggest import some
+from nearmetal.util.suggest import shorten
 
 HEADERS = (
     "check",
@@ -264,6 +264,6 @@ def _changed(known: baseline.Baseline, session: Session) -> list[str]:
             if fact not in baseline.MAY_DIFFER:
                 changes.setdefault((fact, then, now), []).append(" | ".join(case.key))
     return [
-        f"{fact} was {then} and is {now} ({some(cases)})"
+        f"{fact} was {then} and is {now} ({shorten(cases)})"
         for (fact, then, now), cases in changes.items()
     ]

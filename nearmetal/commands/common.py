@@ -47,7 +47,7 @@ def of_each_system(
         except NearmetalError as error:
             if len(systems) == 1:
                 raise
-            tell(f"{system}: {error.prefix}{error}")
+            warn(f"{system}: {error.prefix}{error}")
             failed(system, error)
             codes.append(error.exit_code)
     return min(codes, key=WORST.index)
@@ -132,7 +132,7 @@ def print_missing(missing: Iterable[str]) -> None:
         print(f"missing: {line}", file=sys.stderr)
 
 
-def tell(text: str) -> None:
+def warn(text: str) -> None:
     """Print beside the output."""
     print(f"nearmetal: {text}", file=sys.stderr)
 

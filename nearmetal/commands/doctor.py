@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nearmetal import results
 from nearmetal.cluster.cluster import Cluster
-from nearmetal.commands.common import tell
+from nearmetal.commands.common import warn
 from nearmetal.doctor import described, here, smoke
 from nearmetal.doctor.described import Described
 from nearmetal.doctor.finding import Finding, together
@@ -94,8 +94,8 @@ def run_smoke_cases(
         name = partition["name"]
         environs = environs_to_try(partition, known)
         for case in smoke.plan(partition, environs, system.environments):
-            tell(f"running {case.check.strip('^$')} on {name} with {', '.join(case.environs)}")
-            ran = smoke.run(system.name, name, case, directory, wait, tell)
+            warn(f"running {case.check.strip('^$')} on {name} with {', '.join(case.environs)}")
+            ran = smoke.run(system.name, name, case, directory, wait, warn)
             for line in smoke.lines_of(ran, name, case):
                 print(line, flush=True)
             for finding in ran.findings:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from nearmetal import results
-from nearmetal.commands.common import refuse_same, session_of, tell, write
+from nearmetal.commands.common import refuse_same, session_of, warn, write
 from nearmetal.fleet import fabric, findings, render
 from nearmetal.fleet.findings import AnySweep
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
 from nearmetal.judge import rerun
 from nearmetal.judge.verdict import Where
-from nearmetal.model.remeasure import Again
+from nearmetal.model.remeasure import Remeasure
 from nearmetal.results import Case, Database, Session
 
 #: Case and sweep, by the case's identity.
@@ -66,7 +66,7 @@ def _found(arguments) -> tuple[Session, list[Swept]]:
     if arguments.confirm:
         error = findings.error_of(one for _, one in sweeps.values())
         suspected = {
-            where: Again(one.repeats)
+            where: Remeasure(one.repeats)
             for where, (_, one) in sweeps.items()
             if findings.of(one, error)
         }
@@ -94,13 +94,13 @@ def swept(database: Database, session: Session, sweeps: Sweeps) -> list[Swept]:
 
 
 def sweep_again(
-    arguments, session: Session, wanted: Mapping[Where, Again], database: Database
+    arguments, session: Session, wanted: Mapping[Where, Remeasure], database: Database
 ) -> None:
     """Run the sweeps again that show something. Raises ConfirmError if one is not stored."""
     if not wanted:
         return
     reframe = arguments.reframe or rerun.reframe_of(session, database)
-    tell(f"a second sweep begins: {', '.join(' | '.join(where) for where in wanted)}")
+    warn(f"a second sweep begins: {', '.join(' | '.join(where) for where in wanted)}")
     found = rerun.measure(session, wanted, database, reframe, arguments.within)
     newest = results.confirmations(database, session)[-1]
     stored = {case.where for case in newest.cases if case.of_fleet}
@@ -143,7 +143,7 @@ def earlier(database: Database, session: Session, case: Case) -> Iterator[tuple[
             try:
                 swept_before = findings.read(one)
             except SweepError as error:
-                tell(f"session {past.uuid} is left out: {error}")
+                warn(f"session {past.uuid} is left out: {error}")
                 continue
             if swept_before:
                 yield past.started, swept_before

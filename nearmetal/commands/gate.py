@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from nearmetal import results
 from nearmetal.commands import judging
-from nearmetal.commands.common import refuse_same, session_of, tell, write
+from nearmetal.commands.common import refuse_same, session_of, warn, write
 from nearmetal.judge import (
     alpha_weights,
     baseline,
@@ -43,7 +43,7 @@ def run(arguments) -> int:
     _alert(arguments.alert, reports, code)
     if arguments.confirm and not reports[0].confirmed:
         system = reports[0].session.system
-        tell(
+        warn(
             f"{system} has no baseline to confirm changes against, so nothing was measured again. "
             f"Fix: `nearmetal baseline record --system {system}`"
         )
@@ -53,7 +53,7 @@ def run(arguments) -> int:
 def _of_system(arguments, reports: list[GateReport]) -> int:
     """Judge a session of one system, add its report to the others, and print it."""
     database = arguments.database
-    chosen = alpha_weights.Shares.of(arguments.only, arguments.weight)
+    chosen = alpha_weights.AlphaWeights.of(arguments.only, arguments.weight)
     session = session_of(arguments)
     known = judging.baseline_of(session.system)
     session = chosen.of_session(session, known)

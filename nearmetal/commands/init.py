@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.cluster.cluster import Cluster
-from nearmetal.commands.common import tell
+from nearmetal.commands.common import warn
 from nearmetal.errors import NearmetalError
 from nearmetal.init import admitted, describe, inspect
 from nearmetal.init.lines import Lines, comment
@@ -28,7 +28,7 @@ def run(arguments) -> int:
     """Write the file. Exit code 2 if something of the cluster could not be read."""
     inspects = may_submit(arguments)
     common = environments()
-    tell("asking Slurm and the modules system")
+    warn("asking Slurm and the modules system")
     cluster = ask_cluster()
     name = arguments.name or describe.name_of(cluster.config.get("ClusterName", "cluster"))
     path = place_of(name, arguments.directory)
@@ -41,7 +41,7 @@ def run(arguments) -> int:
     if inspects is None:
         inspects = agreed(together, access)
     if inspects:
-        inspect.inspect(cluster, together, access, arguments.wait, tell)
+        inspect.inspect(cluster, together, access, arguments.wait, warn)
     if any(each.name not in cluster.inspected for each in wanted):
         inspect.inspect_login_node(cluster)
     images = with_image(common)
@@ -197,10 +197,10 @@ def write(path: Path, lines: Lines, head: str, common: dict[str, dict]) -> None:
 def report(path: Path, name: str, lines: Lines, notes: list[str]) -> None:
     """Print what was written, what is missing, and what to type next."""
     for text in notes:
-        tell(text)
+        warn(text)
     first = system.name_of_host(socket.gethostname())
     if first and first != name:
-        tell(
+        warn(
             f"without --system, ReFrame takes the system {first}, whose `hostnames` match this "
             "host first"
         )

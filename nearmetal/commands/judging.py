@@ -21,7 +21,7 @@ from nearmetal.judge.verdict import GateReport, Verdict
 from nearmetal.model import naming
 from nearmetal.results import Database, Session
 from nearmetal.site.system import NotDescribed
-from nearmetal.util.suggest import some
+from nearmetal.util.suggest import shorten
 
 #: Sessions among which the one to compare with is looked for, where there is no baseline.
 LOOK_BACK = 20
@@ -153,7 +153,7 @@ class Expected:
         )
         if missing:
             yield (
-                f"not held against expectations: {some(missing)}, which the file of "
+                f"not held against expectations: {shorten(missing)}, which the file of "
                 f"{session.system} does not describe now"
             )
 

@@ -14,7 +14,7 @@ from nearmetal.commands.common import (
     newest_is_missing,
     of_each_system,
     sessions_of_system,
-    tell,
+    warn,
     write,
 )
 from nearmetal.compare import published
@@ -86,7 +86,7 @@ def newest_sweeps(database, sessions: list[Session]) -> dict[str, list[Swept]]:
                 swept = fleet.swept(database, session, fleet.sweeps_of(session))
                 return {session.uuid: _with_past(database, session, swept)}
             except SweepError as error:
-                tell(f"the page of the fleet is left out: {error}")
+                warn(f"the page of the fleet is left out: {error}")
                 return {}
     return {}
 
@@ -107,7 +107,7 @@ def _with_past(database, session: Session, swept: list[Swept]) -> list[Swept]:
             try:
                 sweep = findings.read(case)
             except SweepError as error:
-                tell(f"the history of nodes is without session {earlier.uuid}: {error}")
+                warn(f"the history of nodes is without session {earlier.uuid}: {error}")
                 continue
             if sweep:
                 found[case.where].add(earlier.started, sweep)

@@ -130,7 +130,7 @@ def of_session(session: Session, columns: list[str]) -> Nearness:
         tuple(others),
         tuple((name, tuple(shares_of[place].get(name) for place in others)) for name in aspects),
         tuple(
-            f"{'counted' if counted else 'not counted'}, since {reason}: {suggest.some(names)}"
+            f"{'counted' if counted else 'not counted'}, since {reason}: {suggest.shorten(names)}"
             for (reason, counted), names in remarks.items()
         ),
     )

@@ -173,7 +173,7 @@ def percent(fraction: float | None) -> str:
     return f"{100 * fraction:+.1f} %" if abs(fraction) < 10 else f"{100 * fraction:+.0f} %"
 
 
-def gist(reason: str) -> str:
+def first_line(reason: str) -> str:
     """A failure's reason on one line, without the rules that ReFrame draws around output."""
     lines = [
         line.strip()
@@ -199,7 +199,7 @@ def beyond(session: Session) -> list[str]:
 
 
 def _failure(case: Case) -> str:
-    return f"{case.check} on {case.place} with {case.environ}: {gist(case.failure or '')}"
+    return f"{case.check} on {case.place} with {case.environ}: {first_line(case.failure or '')}"
 
 
 def disturbed(session: Session) -> list[str]:
@@ -213,7 +213,7 @@ def disturbed(session: Session) -> list[str]:
             for case in session.cases
             if cause.rule in {why.rule for one in case.disturbances for why in one.causes}
         ]
-        lines.append(f"disturbed: {cause.text} at worst ({suggest.some(cases)})")
+        lines.append(f"disturbed: {cause.text} at worst ({suggest.shorten(cases)})")
     again = sum(one.again for one in every)
     if every:
         # A duet's launches do not run again.
@@ -227,7 +227,7 @@ def disturbed(session: Session) -> list[str]:
         for text in case.unknown_evidence:
             unknown.setdefault(text, []).append(_named(case))
     return lines + [
-        f"evidence unknown: {text} ({suggest.some(cases)})" for text, cases in unknown.items()
+        f"evidence unknown: {text} ({suggest.shorten(cases)})" for text, cases in unknown.items()
     ]
 
 

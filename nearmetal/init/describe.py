@@ -82,7 +82,7 @@ def listed_modules(cluster: Cluster) -> list[str]:
     sentences = []
     for kind, modules in cluster.software.items():
         names = [module.name for module in modules]
-        sentences.append(f"{kind.replace('_', ' ')}: {suggest.some(names, MOST_MODULES)}")
+        sentences.append(f"{kind.replace('_', ' ')}: {suggest.shorten(names, MOST_MODULES)}")
     return sentences
 
 

@@ -21,12 +21,12 @@ from nearmetal.results import Session
 from nearmetal.util import suggest
 
 
-class SharesError(NearmetalError):
+class WeightsError(NearmetalError):
     """A pattern matches no variable, or a weight is none. The message says what to give."""
 
 
 @dataclass(frozen=True)
-class Shares:
+class AlphaWeights:
     """Patterns `CHECK` and `CHECK:VARIABLE`, with shell wildcards.
 
     A pattern of a variable holds for its ratio to native, too.
@@ -36,8 +36,8 @@ class Shares:
     weights: Mapping[str, float] = field(default_factory=dict)  #: pattern -> weight; else 1
 
     @classmethod
-    def of(cls, only: Iterable[str], weights: Iterable[str]) -> Shares:
-        """From the options' words; a weight is `PATTERN=NUMBER`. Raises SharesError."""
+    def of(cls, only: Iterable[str], weights: Iterable[str]) -> AlphaWeights:
+        """From the options' words; a weight is `PATTERN=NUMBER`. Raises WeightsError."""
         found = {}
         for text in weights:
             pattern, _, number = text.rpartition("=")
@@ -46,14 +46,14 @@ class Shares:
             except ValueError:
                 weight = math.nan
             if not pattern or not 0 < weight < math.inf:
-                raise SharesError(
+                raise WeightsError(
                     f"--weight {text}: no weight. Fix: give PATTERN=NUMBER with a number above 0, "
                     "such as 'hpcc=0.1'"
                 )
             found[pattern] = weight
         for pattern in (*only, *found):
             if native_ratio.is_ratio(pattern):
-                raise SharesError(
+                raise WeightsError(
                     f"{pattern!r}: a ratio to native is judged with its variable. Fix: give "
                     f"{native_ratio.plain(pattern)!r}"
                 )
@@ -74,7 +74,7 @@ class Shares:
     def of_session(self, session: Session, known: Baseline | None = None) -> Session:
         """The session with its selected cases and values alone.
 
-        :raises SharesError: a pattern matches no variable of the session or of the baseline.
+        :raises WeightsError: a pattern matches no variable of the session or of the baseline.
         """
         self._refuse_unknown(session, known)
         if not self.only:
@@ -150,7 +150,7 @@ class Shares:
                 hint = suggest.unknown(variable, names, f"variables of {check} are")
             else:
                 hint = suggest.unknown(check, checks, "checks are")
-            raise SharesError(f"{pattern!r} matches no variable of session {session.uuid}: {hint}")
+            raise WeightsError(f"{pattern!r} matches no variable of session {session.uuid}: {hint}")
 
 
 def _matches(pattern: str, check: str, variable: str) -> bool:

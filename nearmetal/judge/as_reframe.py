@@ -19,7 +19,7 @@ from nearmetal.judge.baseline import BaselineError, Entry, Key, Noise
 from nearmetal.model.naming import parse
 from nearmetal.results import Session
 from nearmetal.stats import ranks
-from nearmetal.util.suggest import some
+from nearmetal.util.suggest import shorten
 
 #: Least number of samples of a reference.
 LEAST = 10
@@ -77,9 +77,11 @@ def entries(sessions: Iterable[Session]) -> tuple[dict[Key, Entry], list[str]]:
             f"no variable has {LEAST} samples. Fix: take more sessions with an earlier --since, or "
             f"run with more repeats (--reruns={LEAST - 1})"
         )
-    notes = [f"left out, with fewer than {LEAST} samples: {some(few)}"] if few else []
+    notes = [f"left out, with fewer than {LEAST} samples: {shorten(few)}"] if few else []
     if passed_over:
-        notes.append(f"left out where they failed or were disturbed: {some(sorted(passed_over))}")
+        notes.append(
+            f"left out where they failed or were disturbed: {shorten(sorted(passed_over))}"
+        )
     return kept, notes
 
 

@@ -21,10 +21,10 @@ from nearmetal.compare.side_by_side import percent
 from nearmetal.judge import native_ratio, rerun
 from nearmetal.judge.session import Fresh
 from nearmetal.judge.verdict import CHANGED, MEASURED_AGAIN, UNCHANGED, GateReport, Verdict, Where
-from nearmetal.model.remeasure import Again
+from nearmetal.model.remeasure import Remeasure
 from nearmetal.results import Case, Database, Session, confirmations
 from nearmetal.stats.plan import CONFIRMATION_ANALYSES, LEAST_UNCHANGED
-from nearmetal.util.suggest import some
+from nearmetal.util.suggest import shorten
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Vanished:
         same = sorted(self.nodes) == sorted(self.again)
         where = f"on the same nodes ({then})" if same else f"on {then} instead of {first}"
         return (
-            f"{' | '.join(self.where)}: {some(list(self.variables))}; {self.repeats} fresh repeats "
-            f"{where} do not show it"
+            f"{' | '.join(self.where)}: {shorten(list(self.variables))}; {self.repeats} fresh "
+            f"repeats {where} do not show it"
         )
 
 
@@ -152,7 +152,7 @@ def _cases(count: int) -> str:
 def _take(
     found: Mapping[Where, Case | str],
     session: Session,
-    wanted: Mapping[Where, Again],
+    wanted: Mapping[Where, Remeasure],
     report: GateReport,
     state: _State,
     which: str,
@@ -247,7 +247,7 @@ def _left(
     if stopped:
         wanted = suspicious(report, fresh, bounds, which, state.lost)
         names = [" | ".join(where) for where in wanted]
-        yield f"the confirmation ended {stopped}; still open: {some(names)}"
+        yield f"the confirmation ended {stopped}; still open: {shorten(names)}"
     over = [
         f"{' | '.join(one.where)} | {one.variable}"
         for one in report.verdicts
@@ -255,7 +255,7 @@ def _left(
     ]
     if over:
         yield (
-            f"undecided after --most {bounds.most} fresh repeats: {some(over)}. These are too "
+            f"undecided after --most {bounds.most} fresh repeats: {shorten(over)}. These are too "
             "noisy: a quieter system, or more time for each repeat, makes the noise less"
         )
 
@@ -313,7 +313,7 @@ def suspicious(
     which: str = "suspicious",
     lost: Lost | None = None,
     rounds: int = 0,
-) -> dict[Where, Again]:
+) -> dict[Where, Remeasure]:
     """Cases to measure next, with as many repeats as any of their variables needs.
 
     A change must show again in fresh samples alone, and on the same nodes.
@@ -322,7 +322,7 @@ def suspicious(
     :arg rounds: number of rounds before; the last one uses all repeats that are left.
     """
     nodes = {case.where: rerun.nodes_of(case) for case in report.session.cases}
-    wanted: dict[Where, Again] = {}
+    wanted: dict[Where, Remeasure] = {}
     for one in report.verdicts:
         taken = len(fresh.get((*one.where, one.variable), ()))
         if _why_lost(one, lost or {}) or not _is_suspicious(one, taken, which):
@@ -330,11 +330,11 @@ def suspicious(
         repeats = _repeats(one, fresh, bounds, rounds + 1 >= bounds.rounds)
         if not repeats:
             continue
-        before = wanted.get(one.where, Again(0))
+        before = wanted.get(one.where, Remeasure(0))
         same = nodes.get(one.where, ()) if one.fresh or taken or before.nodes else ()
         if one.node:
             same = ()  # `--distribute` pins it
-        wanted[one.where] = Again(max(repeats, before.repeats), same or before.nodes)
+        wanted[one.where] = Remeasure(max(repeats, before.repeats), same or before.nodes)
     return wanted
 
 

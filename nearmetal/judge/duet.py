@@ -14,7 +14,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from nearmetal.compare import published
-from nearmetal.compare.side_by_side import gist, number, percent, plain
+from nearmetal.compare.side_by_side import first_line, number, percent, plain
 from nearmetal.results import (
     Case,
     Database,
@@ -110,7 +110,7 @@ def judge_session(session: Session) -> DuetReport:
     pairs = []
     for case in duets:
         if case.failure is not None:
-            missing.append(f"{label(case)}: {gist(case.failure)}")
+            missing.append(f"{label(case)}: {first_line(case.failure)}")
             continue
         found = {value.variable: value for value in case.values}
         names = list(dict.fromkeys(name[:-2] for name in found if name.endswith(("_a", "_b"))))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from nearmetal.results import Case
-from nearmetal.util.suggest import some
+from nearmetal.util.suggest import shorten
 
 
 def note(cases: Iterable[Case]) -> str:
@@ -12,7 +12,7 @@ def note(cases: Iterable[Case]) -> str:
     if not names:
         return ""
     return (
-        f"no facts of the nodes and no evidence: {some(names)}. What changed with a value, and "
+        f"no facts of the nodes and no evidence: {shorten(names)}. What changed with a value, and "
         "whether something disturbed it, is unknown. The mixin nearmetal.checks.Measured stores "
         "both (docs/foreign.md)"
     )

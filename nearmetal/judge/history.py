@@ -28,7 +28,7 @@ from nearmetal.model.facts import changed_facts
 from nearmetal.results import Session, Value
 from nearmetal.stats import trend
 from nearmetal.stats.plan import THRESHOLD
-from nearmetal.util.suggest import some
+from nearmetal.util.suggest import shorten
 
 #: Chance that a history of unchanged variables has any change point.
 ERROR = 0.05
@@ -324,7 +324,7 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
 def _disturbed(sessions: Sequence[Session]) -> list[str]:
     """A line on the sessions with cases that are no points, since something disturbed them."""
     found = [one.started for one in sessions if any(case.disturbed for case in one.cases)]
-    return [f"left out: the disturbed cases of sessions {some(found)}"] if found else []
+    return [f"left out: the disturbed cases of sessions {shorten(found)}"] if found else []
 
 
 def _counts(points: Sequence[ChangePoint]) -> str:

@@ -38,7 +38,7 @@ from nearmetal.model import naming
 from nearmetal.results import XFAIL, Case, Session, Value
 from nearmetal.stats import plan, two_sessions
 from nearmetal.stats.judge import Decision, JudgeError
-from nearmetal.util.suggest import some
+from nearmetal.util.suggest import shorten
 
 EXPECTATION, SESSION_BEFORE = "expectation", "session before"
 #: The change that counts where the typical one is two_sessions.LEAST.
@@ -62,11 +62,11 @@ def judge_without_baseline(
         if case.measured:
             verdicts += _of_expectations(case, bounded.get(case.where, frozenset()))
         else:
-            verdicts.append(unmeasured(case, node=case.node, rung=""))
+            verdicts.append(unmeasured(case, node=case.node, reference=""))
     verdicts = _with_the_session_before(verdicts, session, earlier)
     verdicts = [_with_expected(one, cases.get(one.where)) for one in verdicts]
-    verdicts += lacking(session, rung="")
-    finds = [one.finds for one in verdicts if one.rung == SESSION_BEFORE and one.finds]
+    verdicts += lacking(session, reference="")
+    finds = [one.finds for one in verdicts if one.reference == SESSION_BEFORE and one.finds]
     least = max(finds, default=two_sessions.LEAST)
     return GateReport(session, _sorted(verdicts), tuple(_notes(session, before, least)))
 
@@ -109,7 +109,7 @@ def _notes(session: Session, before: Session | None, least: float) -> Iterable[s
         if gone:
             yield (
                 f"{len(gone)} of the {len(before.cases)} cases of session {before.uuid} are not in "
-                f"this one: {some(gone)}"
+                f"this one: {shorten(gone)}"
             )
     yield (
         f"{plan.LEAST_LEVELS} sessions of {plan.LEVEL_REPEATS} repeats ({option}), at least "
@@ -133,14 +133,14 @@ def _of_expectations(case: Case, bounded: frozenset[str]) -> list[Verdict]:
     ]
 
 
-def _verdict(case: Case, value: Value, name: str, rung: str, reason: str = "") -> Verdict:
+def _verdict(case: Case, value: Value, name: str, reference: str, reason: str = "") -> Verdict:
     return Verdict.on(
         value,
         name,
         value=value.value,
         repeats=len(value.samples),
         node=case.node,
-        rung=rung,
+        reference=reference,
         reason=reason,
     )
 
@@ -191,7 +191,7 @@ def _compared(one: Verdict, then: Value, decision: Decision) -> Verdict:
         p=decision.p,
         finds=decision.detectable,
         reason="",
-        rung=SESSION_BEFORE,
+        reference=SESSION_BEFORE,
     )
 
 
@@ -199,7 +199,7 @@ def _without_direction(one: Verdict, then: Value, decision: Decision) -> Verdict
     """The verdict on a variable without direction: incomplete if it changed either way."""
     if decision.name not in CHANGED:
         return one
-    unjudged = replace(one, reason=without_direction(one.unit), rung=SESSION_BEFORE)
+    unjudged = replace(one, reason=without_direction(one.unit), reference=SESSION_BEFORE)
     fix = f". Fix: {line_of_direction(one.unit)}"
     return changed_without_direction(unjudged, decision, then.value, fix)
 
@@ -229,7 +229,7 @@ def held_against(
             verdicts[place] = _beyond(found, one, cases.get(found.where))
     if broken:
         reason = f"the session was not held against expectations: {broken}"
-        verdicts.append(Verdict.incomplete(reason, rung=EXPECTATION))
+        verdicts.append(Verdict.incomplete(reason, reference=EXPECTATION))
     return replace(report, verdicts=_sorted(verdicts))
 
 
@@ -242,7 +242,7 @@ def _beyond(verdict: Verdict, one: Deviation, case: Case | None) -> Verdict:
         verdict,
         name="disturbed" if causes and one.of_values else "deviates",
         reason="; ".join(filter(None, reasons)),
-        rung=EXPECTATION,
+        reference=EXPECTATION,
         of_repeats=one.of_repeats and (verdict.of_repeats or verdict.name != "deviates"),
     )
 
@@ -272,7 +272,7 @@ def _of_case(one: Deviation, cases: Mapping[Where, Case]) -> Verdict:
         unit="",
         name="deviates",
         node=case.node,
-        rung=EXPECTATION,
+        reference=EXPECTATION,
     )
     return _beyond(verdict, one, cases.get(verdict.where))
 

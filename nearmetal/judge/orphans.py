@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearmetal.results import CONFIRMS, ELSEWHERE
+from nearmetal.results import CONFIRMS, OTHER_NODES
 
 #: Processes of this host.
 PROCESSES = Path("/proc")
@@ -27,7 +27,7 @@ class Orphan:
 
 def of_session(uuid: str) -> Iterator[Orphan]:
     """Each ReFrame on this host that measures cases of the session again."""
-    extras = {f"{CONFIRMS}={uuid}{suffix}" for suffix in ("", ELSEWHERE)}
+    extras = {f"{CONFIRMS}={uuid}{suffix}" for suffix in ("", OTHER_NODES)}
     for place in PROCESSES.glob("[0-9]*"):
         try:
             words = (place / "cmdline").read_bytes().decode(errors="replace").split("\0")

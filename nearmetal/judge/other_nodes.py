@@ -10,10 +10,10 @@ from nearmetal.judge import rerun
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.session import Drifts, drifts
 from nearmetal.judge.verdict import GateReport, Verdict, Where
-from nearmetal.model.remeasure import Again
+from nearmetal.model.remeasure import Remeasure
 from nearmetal.results import Case, Database, confirmations
 from nearmetal.stats import judge
-from nearmetal.util.suggest import some
+from nearmetal.util.suggest import shorten
 
 #: Repeats of a case on other nodes.
 REPEATS = 5
@@ -33,7 +33,7 @@ def measure(
     :arg seconds: that are left for it; None: any number.
     """
     done = {case.where for case in _measured(report, database)}
-    wanted: dict[Where, Again] = {}
+    wanted: dict[Where, Remeasure] = {}
     for case in report.session.cases:
         used = rerun.nodes_of(case)
         spare = nodes.get(case.partition, 0) - len(used)
@@ -42,16 +42,16 @@ def measure(
         )
         pinned = case.node or case.foreign  # a check of others takes no list of nodes
         if is_regressed and used and not pinned and spare >= len(used):
-            wanted[case.where] = Again(REPEATS, (), used)
+            wanted[case.where] = Remeasure(REPEATS, (), used)
     wanted = {where: one for where, one in wanted.items() if where not in done}
     if not wanted:
         return
     if seconds is not None and seconds <= 0:
         say("confirm: not measured on other nodes: no time is left (--within)")
         return
-    say(f"confirm: on other nodes: {some([' | '.join(where) for where in wanted])}")
+    say(f"confirm: on other nodes: {shorten([' | '.join(where) for where in wanted])}")
     try:
-        rerun.measure(report.session, wanted, database, reframe, seconds, elsewhere=True)
+        rerun.measure(report.session, wanted, database, reframe, seconds, other_nodes=True)
     except rerun.ConfirmError as error:
         say(f"confirm: not measured on other nodes: {error}")
 
@@ -61,7 +61,7 @@ def notes(report: GateReport, baseline: Baseline, database: Database) -> list[st
     found: dict[tuple[str, ...], list[str]] = {}
     for one, seen, said in _seen(report, baseline, database):
         found.setdefault((" | ".join(one.where), said), []).append(f"{one.variable} {seen.change}")
-    return [f"{where}: {said}: {some(names)}" for (where, said), names in found.items()]
+    return [f"{where}: {said}: {shorten(names)}" for (where, said), names in found.items()]
 
 
 def signs(report: GateReport, baseline: Baseline, database: Database) -> dict[str, dict[str, str]]:
@@ -100,7 +100,7 @@ def _seen(
 def _measured(report: GateReport, database: Database) -> Iterable[Case]:
     return [
         case
-        for again in confirmations(database, report.session, elsewhere=True)
+        for again in confirmations(database, report.session, other_nodes=True)
         for case in again.cases
         if case.counts
     ]

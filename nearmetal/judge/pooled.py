@@ -16,13 +16,13 @@ from datetime import UTC, datetime
 from nearmetal.judge import native_ratio
 from nearmetal.judge.baseline import Baseline, Entry, time_of
 from nearmetal.judge.session import Drifts, Fresh, drifts, weight_of
-from nearmetal.judge.verdict import RUNGS, VERDICT_NAMES, GateReport, Verdict
+from nearmetal.judge.verdict import REFERENCES, VERDICT_NAMES, GateReport, Verdict
 from nearmetal.results import Case, Session
 from nearmetal.stats import plan, pooled
 from nearmetal.stats.judge import JudgeError
 
 #: Rungs whose baseline has the noise of a variable.
-RECORDED = RUNGS[-2:]
+RECORDED = REFERENCES[-2:]
 
 
 def since(baseline: Baseline, past: Iterable[Session]) -> list[Session]:
@@ -84,7 +84,7 @@ def day(session: Session) -> datetime:
 
 
 def _is_undecided(one: Verdict) -> bool:
-    return one.name == "inconclusive" and one.rung in RECORDED
+    return one.name == "inconclusive" and one.reference in RECORDED
 
 
 def _counts(case: Case) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nearmetal import results
-from nearmetal.compare.side_by_side import gist
+from nearmetal.compare.side_by_side import first_line
 from nearmetal.judge import foreign, native_ratio
 from nearmetal.judge.baseline import MAY_DIFFER, Baseline, BaselineError, Entry, Key, Noise
 from nearmetal.judge.session import drifts, few_days, line_of_direction, without_direction
@@ -122,10 +122,10 @@ def record(
     after = _with_detectable_changes(after, leave_out_noisy, notes)
     every = [case for session in sessions for case in session.cases]
     option, lacking = foreign.repeats(plan.LEVEL_REPEATS, every), foreign.note(every)
-    return after, list(dict.fromkeys(filter(None, [*notes, *_next_rung(after, option), lacking])))
+    return after, list(dict.fromkeys(filter(None, [*notes, *_next_step(after, option), lacking])))
 
 
-def _next_rung(baseline: Baseline, option: str) -> list[str]:
+def _next_step(baseline: Baseline, option: str) -> list[str]:
     """A note on what more sessions would bring.
 
     :arg option: ReFrame's for as many repeats as a session of LEAST_LEVELS needs.
@@ -197,7 +197,7 @@ def failed(session: Session) -> str:
     for case in session.failures:
         if not _recordable(case):
             where = f"{case.check} on {case.partition} with {case.environ}"
-            return f"failed: {where}: {gist(case.failure or '').rstrip('.')}"
+            return f"failed: {where}: {first_line(case.failure or '').rstrip('.')}"
     return ""
 
 

@@ -20,7 +20,7 @@ from nearmetal.compare.side_by_side import number, percent, plain
 from nearmetal.judge.baseline import MAY_DIFFER
 from nearmetal.judge.verdict import (
     MEASURED_AGAIN,
-    RUNGS,
+    REFERENCES,
     UNCHANGED,
     VERDICT_NAMES,
     GateReport,
@@ -28,12 +28,12 @@ from nearmetal.judge.verdict import (
     Verdict,
 )
 from nearmetal.util import sanitize
-from nearmetal.util.suggest import some
+from nearmetal.util.suggest import shorten
 
 #: Version of the JSON document, which the schema beside this file describes.
-FORMAT = 1
+FORMAT = 2
 #: Keys of the JSON document that differ from the names of a verdict's attributes.
-KEYS = {"environ": "environment", "name": "word", "repeats": "launches"}
+KEYS = {"environ": "environment", "name": "verdict"}
 #: Verdicts whose variables the table leaves out.
 QUIET = UNCHANGED
 #: Attributes of a verdict that the document leaves out: they steer `--confirm`.
@@ -150,11 +150,11 @@ def reasons(report: GateReport) -> list[str]:
         if one.reason:
             variable = " ".join(filter(None, [*one.where, one.variable]))
             grouped.setdefault(f"{one.name}: {one.reason}", []).append(variable)
-    lines = [f"{reason} ({some(variables)})" for reason, variables in grouped.items()]
+    lines = [f"{reason} ({shorten(variables)})" for reason, variables in grouped.items()]
     lines += _changed_facts(report)
     names = {one.name for one in report.verdicts}
     if report.confirmed or not any(
-        one.name == "inconclusive" and one.rung in RUNGS[-2:] for one in report.verdicts
+        one.name == "inconclusive" and one.reference in REFERENCES[-2:] for one in report.verdicts
     ):
         names -= {"inconclusive"}  # that step is done, or needs a baseline
     return [*lines, *(text for name, text in ADVICE.items() if name in names), *report.notes]
@@ -268,7 +268,7 @@ def _entry(one: Verdict) -> dict:
         if isinstance(value, float) and not math.isfinite(value):
             value = None
         entry[KEYS.get(name, name)] = value
-    entry[KEYS["repeats"]] = _repeats(one)
+    entry["repeats"] = _repeats(one)
     return entry
 
 

@@ -17,16 +17,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
-from nearmetal.compare.side_by_side import gist
+from nearmetal.compare.side_by_side import first_line
 from nearmetal.errors import NearmetalError
 from nearmetal.judge import orphans, trusted
 from nearmetal.judge.verdict import Where
 from nearmetal.model import naming, remeasure
 from nearmetal.model.facts import nodes_in
-from nearmetal.model.remeasure import Again
-from nearmetal.results import CONFIRMS, ELSEWHERE, Case, Database, Session, confirmations
+from nearmetal.model.remeasure import Remeasure
+from nearmetal.results import CONFIRMS, OTHER_NODES, Case, Database, Session, confirmations
 from nearmetal.util.command import CommandError, parse
-from nearmetal.util.suggest import some
+from nearmetal.util.suggest import shorten
 
 #: Topology of this checkout's lab, a virtual cluster on this host.
 TOPOLOGY = CHECKOUT / "site-config" / "lab" / "topology.toml"
@@ -95,11 +95,11 @@ def ran_in_lab(session: Session) -> bool:
 
 def measure(
     session: Session,
-    wanted: Mapping[Where, Again],
+    wanted: Mapping[Where, Remeasure],
     database: Database,
     reframe: list[str],
     seconds: float | None = None,
-    elsewhere: bool = False,
+    other_nodes: bool = False,
 ) -> dict[Where, Case | str]:
     """Measure cases in one run of ReFrame; what it stored of each, or why it did not.
 
@@ -107,7 +107,7 @@ def measure(
     others. If one of these runs stores nothing, the others count.
 
     :arg seconds: after which ReFrame is interrupted; None: never.
-    :arg elsewhere: whether the result is stored as one of other nodes, which confirms nothing.
+    :arg other_nodes: whether the result is stored as one of other nodes, which confirms nothing.
     :raises ConfirmError: ReFrame cannot be started, or no run stored anything.
     """
     cases = {case.where: case for case in session.cases}
@@ -128,7 +128,7 @@ def measure(
             continue
         runs += 1
         try:
-            found |= _measured(session, part, database, reframe, left, elsewhere)
+            found |= _measured(session, part, database, reframe, left, other_nodes)
         except ConfirmError as error:
             faults.append(error)
             found |= dict.fromkeys(part, str(error))
@@ -139,23 +139,23 @@ def measure(
 
 def _measured(
     session: Session,
-    wanted: Mapping[Where, Again],
+    wanted: Mapping[Where, Remeasure],
     database: Database,
     reframe: list[str],
     seconds: float | None,
-    elsewhere: bool,
+    other_nodes: bool,
 ) -> dict[Where, Case | str]:
-    before = len(confirmations(database, session, elsewhere))
-    words = arguments(session, wanted, ELSEWHERE if elsewhere else "", reframe)
+    before = len(confirmations(database, session, other_nodes))
+    words = arguments(session, wanted, OTHER_NODES if other_nodes else "", reframe)
     _refuse_beside_another(session)
     code, output = _start(session, [*reframe, *words], seconds, _beside(session, database))
     database.refresh()
-    after = confirmations(database, session, elsewhere)[before:]
+    after = confirmations(database, session, other_nodes)[before:]
     if not after:
         said = output[-400:].strip() or f"ReFrame ended with {code}"
         raise ConfirmError(
-            f"{some([' | '.join(where) for where in wanted])} could not be measured again: {said}. "
-            f"It was started by `{shlex.join(reframe)}`; --reframe sets another command"
+            f"{shorten([' | '.join(where) for where in wanted])} could not be measured again: "
+            f"{said}. It was started by `{shlex.join(reframe)}`; --reframe sets another command"
         )
     return {
         case.where: case if case.counts else _why_not(case)
@@ -179,7 +179,7 @@ def _why_not(case: Case) -> str:
     """Why a fresh measurement of a case does not count."""
     if case.measured:
         return f"something else used the nodes: {case.disturbed[0].text}"
-    return gist(case.failure or "it failed")
+    return first_line(case.failure or "it failed")
 
 
 def _start(
@@ -257,7 +257,10 @@ def _end(process: subprocess.Popen, interrupt: bool) -> None:
 
 
 def arguments(
-    session: Session, wanted: Mapping[Where, Again], suffix: str = "", reframe: Sequence[str] = ()
+    session: Session,
+    wanted: Mapping[Where, Remeasure],
+    suffix: str = "",
+    reframe: Sequence[str] = (),
 ) -> list[str]:
     """ReFrame's arguments for fresh repeats of some cases: the harmless options of the session's
     command, with the selection replaced. Either all of the cases have a node that `--distribute`
@@ -312,7 +315,7 @@ def _words_of(session: Session, reframe: Sequence[str]) -> list[str]:
     return list(rebuilt.words)
 
 
-def _nodes_of_all(wanted: Mapping[Where, Again]) -> Iterable[str]:
+def _nodes_of_all(wanted: Mapping[Where, Remeasure]) -> Iterable[str]:
     """All nodes that cases want or avoid."""
     for one in wanted.values():
         yield from one.nodes
@@ -329,7 +332,7 @@ def _refuse_odd_nodes(nodes: Iterable[str]) -> None:
             )
 
 
-def _reruns(wanted: Mapping[Where, Again]) -> list[str]:
+def _reruns(wanted: Mapping[Where, Remeasure]) -> list[str]:
     """ReFrame's option for as many launches as the case with the most repeats needs."""
     more = max(one.repeats for one in wanted.values()) - 1
     return [f"--reruns={more}"] if more else []

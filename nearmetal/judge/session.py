@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nearmetal.compare.side_by_side import gist
+from nearmetal.compare.side_by_side import first_line
 from nearmetal.judge import foreign, native_ratio
 from nearmetal.judge.baseline import Baseline, Entry, Key, directory
 from nearmetal.judge.selection import promised
 from nearmetal.judge.verdict import (
     CHANGED,
     EXPECTED,
-    RUNGS,
+    REFERENCES,
     VERDICT_NAMES,
     GateReport,
     Verdict,
@@ -292,7 +292,7 @@ def unmeasured(case: Case, **more) -> Verdict:
     if case.failure is None:
         unit = variable = ""
         return Verdict(*case.key, variable, unit, XFAIL, reason=case.xfail, **more)
-    return Verdict.incomplete(f"failed: {gist(case.failure)}", case.key, **more)
+    return Verdict.incomplete(f"failed: {first_line(case.failure)}", case.key, **more)
 
 
 def undisturbed(verdict: Verdict, case: Case) -> Verdict:
@@ -361,7 +361,9 @@ def _value(value: Value, entry: Entry, campaign: _Campaign) -> Verdict:
         repeats=len(value.samples) + len(fresh),
         finds=decision.detectable,
         wanted=decision.wanted,
-        rung=RUNGS[-2] if len(entry.by_day(variable)) < plan.LEAST_DAYS else RUNGS[-1],
+        reference=REFERENCES[-2]
+        if len(entry.by_day(variable)) < plan.LEAST_DAYS
+        else REFERENCES[-1],
         fresh=decision.fresh,
         later=decision.later,
         set_aside=decision.set_aside,

@@ -34,7 +34,7 @@ MEASURED_AGAIN = {
 }
 
 #: What a variable is judged against (judge/no_baseline.py); "" for what is judged against nothing.
-RUNGS = ("", "expectation", "session before", "baseline of few days", "baseline")
+REFERENCES = ("", "expectation", "session before", "baseline of few days", "baseline")
 
 #: Identity of a case in its session: check, place and environment.
 Where = tuple[str, str, str]
@@ -62,7 +62,7 @@ class Verdict:
     reason: str = ""  #: why it deviates, or is incomplete, disturbed, xfail or not judged
     facts: dict[str, tuple[str, str]] | None = None  #: changed since the baseline: (then, now)
     node: str = ""  #: given by `--distribute`
-    rung: str = "baseline"  #: one of RUNGS
+    reference: str = "baseline"  #: one of REFERENCES
     #: regressed, improved: fresh repeats that probably show the change again
     fresh: int | None = None
     better: str = ""  #: which values are better, where the unit does not say it

@@ -49,7 +49,7 @@ def status(namespaces: Namespaces, plan: topology.Topology) -> int:
         print(f"queue: {job}")
     for fault in state.faults:
         print(f"fault: {fault}")
-    # Again, since a check takes a while.
+    # Remeasure, since a check takes a while.
     states = cluster.node_states(plan, namespaces)
     unusable = [node.name for node in plan.nodes if states.get(node.name) not in health.USABLE]
     if unusable:

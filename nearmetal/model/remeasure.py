@@ -13,7 +13,7 @@ Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Again:
+class Remeasure:
     """How a case is measured again."""
 
     repeats: int
@@ -21,7 +21,7 @@ class Again:
     without: tuple[str, ...] = ()  #: nodes that it may not have
 
 
-def write(cases: Mapping[Key, Again]) -> str:
+def write(cases: Mapping[Key, Remeasure]) -> str:
     """The cases as text."""
     return ",".join(
         ":".join(
@@ -36,7 +36,7 @@ def write(cases: Mapping[Key, Again]) -> str:
     )
 
 
-def read(text: str) -> dict[Key, Again]:
+def read(text: str) -> dict[Key, Remeasure]:
     """The cases of a text. Raises ValueError, which names the entry, if it is damaged."""
     found = {}
     for entry in text.split(","):
@@ -44,7 +44,7 @@ def read(text: str) -> dict[Key, Again]:
         try:
             *key, repeats, nodes, without = fields
             check, partition, environ, node = map(unquote, key)
-            one = Again(int(repeats), _nodes(nodes), _nodes(without))
+            one = Remeasure(int(repeats), _nodes(nodes), _nodes(without))
             assert check and partition and environ and one.repeats > 0
         except (ValueError, AssertionError):
             raise ValueError(

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 from nearmetal.compare import binding, limits, published_ratios, scaling, side_by_side
-from nearmetal.judge.verdict import RUNGS
+from nearmetal.judge.verdict import REFERENCES
 from nearmetal.report import summary
 from nearmetal.results import base_first
 
@@ -48,7 +48,7 @@ def headline(report, session) -> dict:
     else:
         title = _title(report)
         symbol, word = CAMPAIGN.get(report.verdict, CAMPAIGN["incomplete"])
-        sentences = [*_sentences(report), *_rungs(report)]
+        sentences = [*_sentences(report), *_references(report)]
     if session.failures:
         cases = len(session.cases)
         sentences.append(f"{len(session.failures)} of {cases} case{'s' * (cases != 1)} failed.")
@@ -70,11 +70,13 @@ def _title(report) -> str:
     return "Not judged"
 
 
-def _rungs(report) -> list[str]:
+def _references(report) -> list[str]:
     """A sentence on what the variables are judged against, if it is no full baseline."""
-    rungs = dict.fromkeys(one.rung for one in report.verdicts if one.variable and one.rung)
-    rungs.pop(RUNGS[-1], None)
-    return [f"Judged against: {', '.join(rungs)}."] if rungs else []
+    references = dict.fromkeys(
+        one.reference for one in report.verdicts if one.variable and one.reference
+    )
+    references.pop(REFERENCES[-1], None)
+    return [f"Judged against: {', '.join(references)}."] if references else []
 
 
 def _undecided(report) -> list[str]:
@@ -166,7 +168,7 @@ def _row(one, limit: float) -> dict:
         "repeats": one.repeats,
         "wanted": one.wanted,
         "finds": "" if one.finds is None else f"{one.finds * 100:.0f} %",
-        "reason": side_by_side.gist(one.reason or ""),
+        "reason": side_by_side.first_line(one.reason or ""),
         "facts": [
             (name, summary.text(then), summary.text(now))
             for name, (then, now) in (one.facts or {}).items()
@@ -193,7 +195,7 @@ def failures(session) -> list[dict]:
             "partition": case.place,
             "environ": case.environ,
             "phase": case.phase or "",
-            "reason": side_by_side.gist(case.failure),
+            "reason": side_by_side.first_line(case.failure),
         }
         for case in session.failures
     ]

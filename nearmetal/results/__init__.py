@@ -7,8 +7,8 @@ from nearmetal.results.directions import Directions, DirectionsError
 from nearmetal.results.find import confirmations, load_session, newest, no_session, sessions
 from nearmetal.results.session import (
     CONFIRMS,
-    ELSEWHERE,
     FACTS,
+    OTHER_NODES,
     XFAIL,
     XPASS,
     BadSession,
@@ -27,9 +27,9 @@ from nearmetal.results.session import (
 
 __all__ = [
     "CONFIRMS",
-    "ELSEWHERE",
     "FACTS",
     "FILE_OF_DIRECTIONS",
+    "OTHER_NODES",
     "XFAIL",
     "XPASS",
     "BadSession",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nearmetal.results.database import Database
 from nearmetal.results.run_reports import is_stored_by_now, unstored_runs
-from nearmetal.results.session import ELSEWHERE, BadSession, NewestError, ResultsError, Session
+from nearmetal.results.session import OTHER_NODES, BadSession, NewestError, ResultsError, Session
 from nearmetal.util import suggest
 
 if TYPE_CHECKING:
@@ -100,16 +100,16 @@ def newest(
 
 
 def confirmations(
-    database: Path | Database, session: Session, elsewhere: bool = False
+    database: Path | Database, session: Session, other_nodes: bool = False
 ) -> list[Session]:
     """The sessions that measured some of the session's cases again, in the order of storage.
 
     Raises ResultsError.
 
-    :arg elsewhere: those on other nodes, instead of those that confirm.
+    :arg other_nodes: those on other nodes, instead of those that confirm.
     """
     again = sessions(database, kinds=("confirmation",), after=session.stored)
-    name = session.uuid + (ELSEWHERE if elsewhere else "")
+    name = session.uuid + (OTHER_NODES if other_nodes else "")
     return [one for one in again if one.confirms == name]
 
 

@@ -29,7 +29,7 @@ FACTS = (
 #: Key of a session's extras that names the session which it confirms.
 CONFIRMS = "nearmetal_confirms"
 #: Behind that id: it measured on other nodes, and confirms nothing.
-ELSEWHERE = "/elsewhere"
+OTHER_NODES = "/elsewhere"
 #: Seconds by which clocks of two machines may differ.
 CLOCKS_DIFFER = 60
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 MOST = 12
 
 
-def some(names: list[str], most: int = 3) -> str:
+def shorten(names: list[str], most: int = 3) -> str:
     """The first few names, and the number of the others."""
     text = ", ".join(names[:most])
     if len(names) > most:
@@ -23,7 +23,7 @@ def unknown(name: str | None, known: Iterable[str], are: str = "known are") -> s
     names = sorted(set(known))
     if not names:
         return "there is none"
-    text = f"{are} {some(names, MOST)}"
+    text = f"{are} {shorten(names, MOST)}"
     if guess := did_you_mean(name, names):
         text += f"; {guess}"
     return text
@@ -40,7 +40,7 @@ def unknown_value(what: str, value, known: Iterable) -> str:
         ending = f"; {guess}"
     if len(names) > MOST:
         names.sort(key=lambda name: _likeness(name, str(value)), reverse=True)
-    return f"{what} {value!r} is unknown{ending} Known: {some(names, MOST)}"
+    return f"{what} {value!r} is unknown{ending} Known: {shorten(names, MOST)}"
 
 
 def did_you_mean(name, known: Iterable) -> str:

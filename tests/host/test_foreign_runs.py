@@ -76,7 +76,7 @@ def test_a_sabotage_of_a_check_of_others_is_found_and_confirmed_by_reruns(site, 
     slow = site(*gate, SLOWER="6")
     assert slow.returncode == 1, slow.stdout + slow.stderr
     [one] = json.loads((tmp_path / "gate.json").read_text())["judged"]
-    assert (one["variable"], one["word"]) == ("speed", "regressed") and one["launches"] > 7
+    assert (one["variable"], one["verdict"]) == ("speed", "regressed") and one["repeats"] > 7
     assert slow.stdout.count("no facts of the nodes and no evidence: loops") == 1
 
 
@@ -174,11 +174,11 @@ def test_one_launch_that_fails_fails_the_case(site, tmp_path):
 
 def test_the_mixin_measures_again_what_the_gate_asks_for(site, tmp_path):
     key = "loops", "default", "builtin", ""
-    asked = f"again={remeasure.write({key: remeasure.Again(2)})}"
+    asked = f"again={remeasure.write({key: remeasure.Remeasure(2)})}"
     site(*reframe("-n", "^loops$", "-S", asked, checks=MEASURED))
     case = only_case(tmp_path / "results.db")
     assert {len(value.samples) for value in case.values} == {2}
-    other = remeasure.write({("others", *key[1:]): remeasure.Again(2)})
+    other = remeasure.write({("others", *key[1:]): remeasure.Remeasure(2)})
     skipped = site(*reframe("-n", "^loops$", "-S", f"again={other}", checks=MEASURED))
     assert "it is not measured again" in skipped.stdout
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from nearmetal.judge import rerun
-from nearmetal.model.remeasure import Again
+from nearmetal.model.remeasure import Remeasure
 from nearmetal.results import Database, confirmations, load_session, sessions
 from tests.support.lab import fresh_prefix
 from tests.support.paths import CHECKOUT
@@ -141,7 +141,7 @@ def test_distribute_gives_a_case_a_node_which_every_command_shows(lab, recorded)
     words += [f"RFM_PREFIX={recorded}", f"RFM_REFERENCE_PREFIX={recorded}", "reframe"]
     where = "osnoise", "native@native2", "gnu"
     database = Database(recorded / "results.db")
-    again = rerun.measure(session, {where: Again(2)}, database, words)
+    again = rerun.measure(session, {where: Remeasure(2)}, database, words)
     assert {len(value.samples) for value in again[where].values} == {2}
     [fresh] = sessions(recorded / "results.db", kinds=("confirmation",))
     assert [case.where for case in fresh.cases] == [where]
@@ -155,8 +155,8 @@ def test_one_run_measures_cases_again_each_on_its_nodes(lab, prefix):
     database = Database(prefix / "results.db")
     words = [sys.executable, "-m", "nearmetal.lab", "exec", "env", f"RFM_PREFIX={prefix}"]
     native, emulated = (("osnoise", partition, "gnu") for partition in ("native", "emulated"))
-    wanted = {native: Again(1, nodes[native]), emulated: Again(2, (), nodes[emulated])}
-    found = rerun.measure(session, wanted, database, [*words, "reframe"], elsewhere=True)
+    wanted = {native: Remeasure(1, nodes[native]), emulated: Remeasure(2, (), nodes[emulated])}
+    found = rerun.measure(session, wanted, database, [*words, "reframe"], other_nodes=True)
     assert set(found) == set(wanted) and confirmations(database, session) == []
     assert [len(found[where].values[0].samples) for where in wanted] == [1, 2]
     assert tuple(found[native].facts["nodes"]) == nodes[native]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from nearmetal.model.remeasure import Again, read, write
+from nearmetal.model.remeasure import Remeasure, read, write
 
 CASES = {
-    ("pingpong %placement=internode", "native", "mpich", ""): Again(5, ("n1", "n2"), ("n3",)),
-    ("a:b,c+d ü", "cc", "open-mpi", "n7"): Again(32),
+    ("pingpong %placement=internode", "native", "mpich", ""): Remeasure(5, ("n1", "n2"), ("n3",)),
+    ("a:b,c+d ü", "cc", "open-mpi", "n7"): Remeasure(32),
 }
 
 

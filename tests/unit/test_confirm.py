@@ -14,7 +14,7 @@ from nearmetal.judge.confirm import Bounds
 from nearmetal.judge.session import judge_session
 from nearmetal.lab.namespaces import wait_until
 from nearmetal.model import remeasure
-from nearmetal.model.remeasure import Again
+from nearmetal.model.remeasure import Remeasure
 from nearmetal.util import command
 from tests.support.campaigns import campaign, disturbed
 from tests.support.paths import CHECKOUT
@@ -138,7 +138,7 @@ def test_fresh_repeats_that_something_disturbed_neither_confirm_nor_clear(tmp_pa
         return 0, ""
 
     monkeypatch.setattr(rerun, "_start", start)
-    found = rerun.measure(session, {CASE: Again(3)}, database, ["reframe"])
+    found = rerun.measure(session, {CASE: Remeasure(3)}, database, ["reframe"])
     assert found == {CASE: "something else used the nodes: the ranks waited 40 % on n1"}
     assert confirm.fresh_samples(session, database) == {}
 
@@ -173,12 +173,12 @@ def test_a_part_of_a_round_that_stores_nothing_leaves_the_others(monkeypatch, kn
         return dict.fromkeys(part, first)
 
     monkeypatch.setattr(rerun, "_measured", measured)
-    wanted = {first.where: Again(3), second.where: Again(3)}
+    wanted = {first.where: Remeasure(3), second.where: Remeasure(3)}
     database = results.Database.of("none.db")
     found = rerun.measure(session, wanted, database, ["reframe"])
     assert found == {first.where: first, second.where: "nothing was stored"}
     with pytest.raises(rerun.ConfirmError):
-        rerun.measure(session, {second.where: Again(3)}, database, ["reframe"])
+        rerun.measure(session, {second.where: Remeasure(3)}, database, ["reframe"])
 
 
 def test_a_variable_that_is_missing_does_not_loop(monkeypatch, known):
@@ -286,7 +286,7 @@ def test_reframe_is_called_with_the_sessions_own_options_but_for_its_selection()
         "-S pingpong.suite=imb -n pingpong"
     )
     session = results.parse_session(data, "here")
-    wanted = {CASE: Again(7, ("n1", "n2"))}
+    wanted = {CASE: Remeasure(7, ("n1", "n2"))}
     found = chosen(rerun.arguments(session, wanted))
     text = found["vars"].pop().removeprefix("again=")
     assert remeasure.read(text) == {(*CASE, ""): wanted[CASE]}
@@ -299,7 +299,7 @@ def test_reframe_is_called_with_the_sessions_own_options_but_for_its_selection()
         "names": ["^pingpong%placement=internode$"],
         "session_extras": ["nearmetal_confirms=00000114-campaign"],
     }
-    both = chosen(rerun.arguments(session, {CASE: Again(7), OTHER: Again(3)}))
+    both = chosen(rerun.arguments(session, {CASE: Remeasure(7), OTHER: Remeasure(3)}))
     assert both["system"] == "lab" and both["prgenv"] == ["^mpich$"] and len(both["names"]) == 1
 
 
@@ -320,9 +320,9 @@ def test_a_case_is_measured_again_on_its_node_whatever_its_session_ran(options):
         case["display_name"] = case["display_name"].replace(" ", " %.part=lab:x %.nid=n7 ", 1)
     session = results.parse_session(data, "here")
     where = "pingpong %placement=internode", "emulated@n7", "mpich"
-    found = chosen(rerun.arguments(session, {where: Again(7)}))
+    found = chosen(rerun.arguments(session, {where: Remeasure(7)}))
     assert remeasure.read(found.pop("vars")[-1].removeprefix("again=")) == {
-        ("pingpong %placement=internode", "emulated", "mpich", "n7"): Again(7)
+        ("pingpong %placement=internode", "emulated", "mpich", "n7"): Remeasure(7)
     }
     assert found == {
         "checkpath": [str(CHECKOUT / "reframe_checks")],
@@ -375,13 +375,13 @@ def test_parts_of_a_round_share_its_time(monkeypatch, known):
     session = replace(session, cases=(first, replace(second, foreign=True)))
     given, clock = [], [100.0]
 
-    def slow(session, part, database, reframe, seconds, elsewhere):
+    def slow(session, part, database, reframe, seconds, other_nodes):
         given.append(seconds)
         clock[0] += 0.3
         return dict.fromkeys(part, "measured")
 
     monkeypatch.setattr(rerun, "_measured", slow)
     monkeypatch.setattr(rerun.time, "monotonic", lambda: clock[0])
-    wanted = {first.where: Again(3), second.where: Again(3)}
+    wanted = {first.where: Remeasure(3), second.where: Remeasure(3)}
     found = rerun.measure(session, wanted, results.Database.of("none.db"), ["reframe"], 0.2)
     assert len(given) == 1 and "no time was left (--within)" in found.values()

@@ -55,8 +55,8 @@ def test_a_case_of_one_day_has_the_prior_of_one_day_beside_cases_of_eight(extend
 def test_verdict_note_and_record_name_the_variables_of_few_days(extended):
     known, notes = extended
     report = judge_session(session(30, 10 * DAY), known)
-    rungs = {one.environ: one.rung for one in report.verdicts}
-    assert rungs == {"mpich": "baseline", "openmpi": "baseline of few days"}
+    references = {one.environ: one.reference for one in report.verdicts}
+    assert references == {"mpich": "baseline", "openmpi": "baseline of few days"}
     few = sum(one.environ == "openmpi" for one in report.verdicts)
     [note] = [note for note in report.notes if "fewer than 8" in note]
     assert f"{few} of {len(report.verdicts)} variables" in note and "one day" in note

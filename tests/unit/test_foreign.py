@@ -10,7 +10,7 @@ import pytest
 from nearmetal import results
 from nearmetal.cli import main
 from nearmetal.judge import baseline, record, rerun
-from nearmetal.model.remeasure import Again
+from nearmetal.model.remeasure import Remeasure
 from nearmetal.results import reruns
 from nearmetal.results.directions import Directions, DirectionsError
 from tests.support.foreign_sessions import (
@@ -189,7 +189,7 @@ def test_a_regression_of_any_variable_is_found_and_an_unchanged_session_is_clean
     code, out, _ = run("gate", "--database", database, "--json", tmp_path / "gate.json")
     assert code == 1
     verdicts = json.loads((tmp_path / "gate.json").read_text())["judged"]
-    worse = {one["variable"] for one in verdicts if one["word"] == "regressed"}
+    worse = {one["variable"] for one in verdicts if one["verdict"] == "regressed"}
     assert worse == {"marks", "score"}
 
 
@@ -204,7 +204,7 @@ def test_a_change_without_direction_is_not_clean_and_names_the_fix(run, tmp_path
     code, out, _ = run("gate", "--database", database, "--json", tmp_path / "gate.json")
     judged = json.loads((tmp_path / "gate.json").read_text())["judged"]
     [one] = [one for one in judged if one["variable"] == "marks"]
-    assert code == 2 and one["word"] == "incomplete"
+    assert code == 2 and one["verdict"] == "incomplete"
     assert one["change"] == pytest.approx(factor - 1, rel=0.1)
     assert "`marks: less` or `marks: more` into" in one["reason"]
     assert f"{tmp_path / 'baselines' / 'better.yaml'}" in one["reason"]
@@ -327,7 +327,7 @@ OWN_CHECKS = ["reframe", "-c", "checks.py"]
 
 def test_foreign_cases_are_measured_again_by_reruns():
     session = parsed(campaign(1))
-    wanted = {case.where: Again(7) for case in session.cases}
+    wanted = {case.where: Remeasure(7) for case in session.cases}
     words = rerun.arguments(session, wanted, reframe=OWN_CHECKS)
     assert "--reruns=6" in words and not any(word.startswith("again=") for word in words)
     assert words[words.index("-n") + 1] == "^stream_like$"
@@ -337,7 +337,7 @@ def test_foreign_cases_are_measured_again_by_reruns():
 
 def test_foreign_cases_of_one_repeat_need_no_reruns():
     session = parsed(campaign(1))
-    wanted = {case.where: Again(1) for case in session.cases}
+    wanted = {case.where: Remeasure(1) for case in session.cases}
     words = rerun.arguments(session, wanted, reframe=OWN_CHECKS)
     assert not any(word.startswith("--reruns") for word in words)
 
@@ -377,7 +377,7 @@ def found(run, database, directory) -> set[str]:
     """Variables that the gate calls regressed in the newest session of a database."""
     run("gate", "--database", database, "--json", directory / "gate.json")
     verdicts = json.loads((directory / "gate.json").read_text())["judged"]
-    return {one["variable"] for one in verdicts if one["word"] == "regressed"}
+    return {one["variable"] for one in verdicts if one["verdict"] == "regressed"}
 
 
 AS_EXPECTED = ("slow_as_expected", "broken_as_expected")
@@ -404,9 +404,9 @@ def test_an_expected_failure_blocks_neither_the_baseline_nor_the_verdict_of_the_
     code, out, verdicts = judged(run, database, tmp_path)
     assert code == 0 and said(out).startswith("nothing got worse: 2 xfail, 1 ok"), out
     slow, broken = verdicts["slow_as_expected", "copy_bw"], verdicts["broken_as_expected", ""]
-    assert slow["word"] == broken["word"] == "xfail" and slow["value"] > 0
+    assert slow["verdict"] == broken["verdict"] == "xfail" and slow["value"] > 0
     assert "see the xfail of broken_as_expected in checks/expected.py" in broken["reason"]
-    assert verdicts["slow_as_expected", "part_bw"]["word"] == "ok"
+    assert verdicts["slow_as_expected", "part_bw"]["verdict"] == "ok"
     assert run(*record, "--add")[0] == 0
 
 
@@ -415,7 +415,7 @@ def test_a_regression_beside_an_expected_failure_is_one(run, tmp_path):
     database = store(tmp_path / "results.db", expected(0, *AS_EXPECTED), worse)
     run("baseline", "record", "--session", "00000000", "--database", database)
     code, _, verdicts = judged(run, database, tmp_path)
-    assert code == 1 and verdicts["slow_as_expected", "part_bw"]["word"] == "regressed"
+    assert code == 1 and verdicts["slow_as_expected", "part_bw"]["verdict"] == "regressed"
 
 
 def test_a_reason_that_is_stored_is_shown(run, tmp_path):
@@ -436,7 +436,7 @@ def test_an_unexpected_pass_is_a_failure_as_reframe_means_it(run, tmp_path, reco
         run("baseline", "record", "--session", "00000000", "--database", database)
     code, _, verdicts = judged(run, database, tmp_path)
     quick, mended = verdicts["quick_after_all", "copy_bw"], verdicts["mended_after_all", ""]
-    assert code == 2 and quick["word"] == mended["word"] == "incomplete"
+    assert code == 2 and quick["verdict"] == mended["verdict"] == "incomplete"
     assert "ticket 20: no memory is left" in mended["reason"]
     assert quick["reason"].startswith("xpass: ") and "Fix: end its xfail" in quick["reason"]
     code, _, err = run("baseline", "record", "--session", "00000001", "--database", database)

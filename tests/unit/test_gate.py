@@ -391,7 +391,7 @@ def test_an_error_leaves_no_clean_files_and_is_alerted(monkeypatch, capsys, tmp_
         assert code == 2 and "since 2026-11-20" in err, err
         assert all(file.read_text() != "clean" for file in files)
         [judged] = json.loads(told.read_text())["judged"]
-        assert judged["word"] == "incomplete" and "since 2026" in judged["reason"]
+        assert judged["verdict"] == "incomplete" and "since 2026" in judged["reason"]
         told.unlink()
 
 
@@ -564,9 +564,9 @@ def test_a_second_session_is_compared_with_the_first(monkeypatch, capsys, tmp_pa
         monkeypatch, capsys, tmp_path, tmp_path, "gate", "--json", str(report), sessions=sessions
     )
     judged = json.loads(report.read_text())["judged"]
-    slower = [one for one in judged if one["word"] == "regressed"]
+    slower = [one for one in judged if one["verdict"] == "regressed"]
     assert code == 1 and slower and not lacking(out, "00000111-campaign", "no baseline", "25 %")
-    assert {one["rung"] for one in slower} == {"session before"}
+    assert {one["reference"] for one in slower} == {"session before"}
     assert all(one["change"] > 0.5 for one in slower)
 
 

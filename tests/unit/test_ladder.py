@@ -26,7 +26,7 @@ def gate(tmp_path, monkeypatch, capsys):
         judged = json.loads((tmp_path / "gate.json").read_text())["judged"]
         names: dict[str, list] = {}
         for one in judged:
-            names.setdefault(one["word"], []).append(one)
+            names.setdefault(one["verdict"], []).append(one)
         return code, capsys.readouterr().out, names
 
     return run
@@ -46,7 +46,7 @@ def slow_native(data):
 def test_a_first_session_beyond_an_expectation_deviates(gate):
     code, out, names = gate(slow_native(session("session_lab")))
     assert code == 1 and out.startswith("not what one may expect: ")
-    assert {one["rung"] for one in names["deviates"]} == {"expectation"}
+    assert {one["reference"] for one in names["deviates"]} == {"expectation"}
     reasons = [one["reason"] for one in names["deviates"] if one["partition"] == "passthrough"]
     assert any("passthrough_beside_native" in reason for reason in reasons)
     assert not lacking(out, "no baseline", "nearmetal expect", "nearmetal baseline record")
@@ -56,7 +56,7 @@ def test_a_first_session_beyond_an_expectation_deviates(gate):
 def test_a_deviation_is_one_also_beside_the_session_before(gate):
     code, _, names = gate(session("session_lab"), slow_native(renamed(session("session_lab"))))
     assert code == 1 and names["deviates"] and names["regressed"]
-    assert {one["rung"] for one in names["regressed"]} == {"session before"}
+    assert {one["reference"] for one in names["regressed"]} == {"session before"}
 
 
 def renamed(data):

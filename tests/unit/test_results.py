@@ -161,10 +161,10 @@ def test_an_odd_value_fails_its_case_alone(tmp_path, run, key, word):
     with_odd(database, key, word)
     code, _, err = run("gate", "--database", database, "--json", tmp_path / "gate.json")
     judged = json.loads((tmp_path / "gate.json").read_text())["judged"]
-    [bad] = [one for one in judged if one["word"] == "incomplete"]
+    [bad] = [one for one in judged if one["verdict"] == "incomplete"]
     assert code == 2 and "skipped" not in err and bad["partition"] == "native"
     assert re.search(rf"{key}\.0 is '?{word.strip(chr(34))}'?, not a finite", bad["reason"], re.I)
-    assert "Fix: " in bad["reason"] and sum(one["word"] == "ok" for one in judged) > 20
+    assert "Fix: " in bad["reason"] and sum(one["verdict"] == "ok" for one in judged) > 20
 
 
 @pytest.mark.parametrize("word", ODD)
@@ -175,7 +175,7 @@ def test_odd_evidence_fails_its_case_alone(tmp_path, run, word):
     with_odd(database, "stolen", word)
     code, _, err = run("gate", "--database", database, "--json", tmp_path / "gate.json")
     judged = json.loads((tmp_path / "gate.json").read_text())["judged"]
-    [bad] = [one for one in judged if one["word"] == "incomplete"]
+    [bad] = [one for one in judged if one["verdict"] == "incomplete"]
     assert code == 2 and "skipped" not in err and "evidence.stolen.0 is" in bad["reason"]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from nearmetal import results
 from nearmetal.judge import record
-from nearmetal.judge.alpha_weights import Shares, SharesError
+from nearmetal.judge.alpha_weights import AlphaWeights, WeightsError
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.session import drifts, judge_session
 from tests.support.campaigns import campaign
@@ -23,7 +23,7 @@ def known():
 
 
 def judged(known, session, only=(), weights=()):
-    shares = Shares.of(only, weights)
+    shares = AlphaWeights.of(only, weights)
     return judge_session(shares.of_session(session), shares.of_baseline(known))
 
 
@@ -47,12 +47,14 @@ def test_a_weight_of_a_check_that_the_session_lacks_or_skipped_is_none_too_many(
     whole = parsed(100)
     session = replace(whole, cases=(), skipped=(), promised=len(whole.cases))
     for pattern in ("pingpong", "pingpong:startup_latency"):
-        weighted = Shares.of((), [f"{pattern}=2"])
+        weighted = AlphaWeights.of((), [f"{pattern}=2"])
         assert weighted.of_session(session, known) == session
-        assert Shares.of([pattern], ()).of_session(session, known).promised == len(whole.cases)
+        assert AlphaWeights.of([pattern], ()).of_session(session, known).promised == len(
+            whole.cases
+        )
     skipped = replace(session, skipped=(whole.cases[0].where,))
-    assert Shares.of((), ["pingpong=2"]).of_session(skipped) == skipped
-    assert "changes nothing" in Shares.of((), ["pingpong=2"]).note(None)
+    assert AlphaWeights.of((), ["pingpong=2"]).of_session(skipped) == skipped
+    assert "changes nothing" in AlphaWeights.of((), ["pingpong=2"]).note(None)
 
 
 def test_few_variables_find_smaller_changes():
@@ -73,7 +75,7 @@ def test_few_variables_find_smaller_changes():
 
 
 def test_the_parts_of_the_error_are_the_whole(known):
-    weighted = Shares.of((), ["pingpong=0.1", "*:startup_latency=3"]).of_baseline(known)
+    weighted = AlphaWeights.of((), ["pingpong=0.1", "*:startup_latency=3"]).of_baseline(known)
     total = weighted.weight(weighted.entries)
     parts = [
         weighted.weigh(key[0], name) / total
@@ -86,7 +88,7 @@ def test_the_parts_of_the_error_are_the_whole(known):
 
 
 def test_drift_is_that_of_all_variables(known):
-    narrow = Shares.of(["pingpong:startup_latency"], ()).of_baseline(known)
+    narrow = AlphaWeights.of(["pingpong:startup_latency"], ()).of_baseline(known)
     assert drifts(narrow).keys() == drifts(known).keys()
 
 
@@ -98,8 +100,8 @@ def test_drift_is_that_of_all_variables(known):
     ],
 )
 def test_a_pattern_that_matches_nothing_is_refused(pattern, said):
-    for shares in (Shares.of([pattern], ()), Shares.of((), [f"{pattern}=2"])):
-        with pytest.raises(SharesError, match=said):
+    for shares in (AlphaWeights.of([pattern], ()), AlphaWeights.of((), [f"{pattern}=2"])):
+        with pytest.raises(WeightsError, match=said):
             shares.of_session(parsed(100))
 
 
@@ -107,12 +109,12 @@ def test_a_pattern_that_matches_nothing_is_refused(pattern, said):
     "text", ["pingpong", "pingpong=", "=2", "pingpong=0", "a=-1", "a=nan", "a=inf"]
 )
 def test_a_weight_that_is_none_is_refused(text):
-    with pytest.raises(SharesError, match="Fix: give PATTERN=NUMBER"):
-        Shares.of((), [text])
+    with pytest.raises(WeightsError, match="Fix: give PATTERN=NUMBER"):
+        AlphaWeights.of((), [text])
 
 
 def test_a_ratio_is_chosen_with_its_variable():
-    with pytest.raises(SharesError, match="pingpong:startup_latency'"):
-        Shares.of(["pingpong:startup_latency_over_native"], [])
-    with pytest.raises(SharesError, match="ratio"):
-        Shares.of([], ["*_over_native=2"])
+    with pytest.raises(WeightsError, match="pingpong:startup_latency'"):
+        AlphaWeights.of(["pingpong:startup_latency_over_native"], [])
+    with pytest.raises(WeightsError, match="ratio"):
+        AlphaWeights.of([], ["*_over_native=2"])

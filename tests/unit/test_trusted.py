@@ -16,7 +16,7 @@ from nearmetal import cli, results
 from nearmetal.judge import baseline, orphans, record, rerun, trusted
 from nearmetal.judge.baseline import Baseline
 from nearmetal.lab.namespaces import wait_until
-from nearmetal.model.remeasure import Again
+from nearmetal.model.remeasure import Remeasure
 from nearmetal.util import command
 from tests.support.campaigns import campaign
 from tests.support.paths import CHECKOUT
@@ -117,7 +117,7 @@ def test_files_of_another_user_below_the_configuration_are_refused(tmp_path, mon
 def test_what_is_no_name_of_a_node_never_reaches_a_jobs_script(node):
     session = results.parse_session(campaign(114), "here")
     with pytest.raises(rerun.ConfirmError, match="no name of a node"):
-        rerun.arguments(session, {CASE: Again(3, (node,))})
+        rerun.arguments(session, {CASE: Remeasure(3, (node,))})
 
 
 @pytest.fixture(scope="module")

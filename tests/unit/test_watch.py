@@ -53,7 +53,7 @@ def test_a_row_shows_the_values_that_its_change_is_made_of(known):
         assert one.pooled > one.repeats == 3
         assert render.row(one)[-1].startswith(str(one.pooled)) or one.wanted
     document = render.document(report)["judged"]
-    assert {one["launches"] for one in document if "sessions since" in one["reason"]} == {
+    assert {one["repeats"] for one in document if "sessions since" in one["reason"]} == {
         one.pooled for one in decided
     }
 

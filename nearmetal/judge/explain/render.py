@@ -2,12 +2,10 @@
 
 from tabulate import tabulate
 
-from nearmetal.judge.render import causes_of
+from nearmetal.judge.render import FORMAT, causes_of
 from nearmetal.judge.verdict import GateReport, Likely
 from nearmetal.util import sanitize
 
-#: Version of the JSON document.
-FORMAT = 1
 HEADERS = ("where", "", "likely cause", "support", "evidence")
 #: Least scores of the words for a support.
 SUPPORT = ((4.0, "strong"), (2.0, "fair"), (0.1, "weak"))

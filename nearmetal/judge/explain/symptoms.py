@@ -65,11 +65,11 @@ def observe(
     report: GateReport,
     before: Mapping[Where, Before],
     rules: Rules,
-    elsewhere: Mapping[str, Mapping[str, str]] | None = None,
+    other_nodes: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Observed]:
     """What each partition shows on which something calls for an explanation.
 
-    :arg elsewhere: further signs by partition, of what other nodes showed (judge/other_nodes.py).
+    :arg other_nodes: further signs by partition, of what other nodes showed (judge/other_nodes.py).
     """
     verdicts = _without_ratios(report.verdicts)
     cases = {case.where: case for case in report.session.cases}
@@ -77,7 +77,7 @@ def observe(
     for partition in dict.fromkeys(one.partition for one in verdicts if calls(one)):
         own = [one for one in verdicts if one.partition == partition]
         seen = _partition(partition, own, cases, before, rules)
-        further = (elsewhere or {}).get(partition, {})
+        further = (other_nodes or {}).get(partition, {})
         found.append(replace(seen, signs={**seen.signs, **further}))
     return found
 

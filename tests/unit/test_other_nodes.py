@@ -7,7 +7,7 @@ from nearmetal.errors import NearmetalError
 from nearmetal.judge import other_nodes, record, rerun
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.session import judge_session
-from nearmetal.model.remeasure import Again
+from nearmetal.model.remeasure import Remeasure
 from tests.support.campaigns import campaign, disturbed
 from tests.support.recorded import store
 
@@ -62,17 +62,19 @@ def test_other_nodes_that_were_disturbed_tell_nothing(tmp_path, known):
 def test_regressed_cases_are_measured_where_there_are_other_nodes(tmp_path, known, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        rerun, "measure", lambda session, wanted, *_, elsewhere: asked.append((wanted, elsewhere))
+        rerun,
+        "measure",
+        lambda session, wanted, *_, other_nodes: asked.append((wanted, other_nodes)),
     )
     report, database = reported(tmp_path, known)
     said = []
     other_nodes.measure(report, database, ["reframe"], {"emulated": 3}, said.append)
     assert not asked and not said
     other_nodes.measure(report, database, ["reframe"], {"emulated": 4}, said.append)
-    assert asked == [({CASE: Again(5, (), ("n1", "n2"))}, True)] and "emulated" in said[0]
+    assert asked == [({CASE: Remeasure(5, (), ("n1", "n2"))}, True)] and "emulated" in said[0]
 
 
-def test_a_run_elsewhere_that_fails_loses_no_verdict(tmp_path, known, monkeypatch):
+def test_a_run_on_other_nodes_that_fails_loses_no_verdict(tmp_path, known, monkeypatch):
     def failing(*_, **__):
         raise rerun.ConfirmError("no node is free")
 
