@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from bench import noise as bench_noise
-from nearmetal.judge import confirm, pooled, record
+from nearmetal.judge import confirm, record
 from nearmetal.judge.baseline import Baseline
-from nearmetal.judge.session import Fresh, day_of, judge_session
-from nearmetal.judge.verdict import GateReport
+from nearmetal.judge.by_baseline import Fresh
+from nearmetal.judge.campaign import Campaign
 from nearmetal.results import Case, Session, Value
 from nearmetal.stats.plan import BASELINE_SESSIONS
 
@@ -42,15 +42,9 @@ class Cost:
 
 def cost(rng, cv: float, known: Baseline, which: str) -> Cost:
     """Confirm an unchanged campaign whose repeats vary by `cv`, as `--confirm=WHICH` does."""
-    session, bounds = campaign(rng, cv, BASELINE_SESSIONS), confirm.Bounds()
+    judged, bounds = Campaign(campaign(rng, cv, BASELINE_SESSIONS), known), confirm.Bounds()
     fresh: Fresh = {}
-    day = day_of(session, known)
-
-    def judged() -> GateReport:
-        report = judge_session(session, known, fresh, day)
-        return pooled.watched(report, known, [], fresh, day.drifts)
-
-    report, runs, launches, jobs = judged(), 0, 0, 0
+    report, runs, launches, jobs = judged.judge_against_baseline(fresh), 0, 0, 0
     while runs < bounds.rounds:
         wanted = confirm.suspicious(report, fresh, bounds, which, rounds=runs)
         if not wanted:
@@ -61,7 +55,7 @@ def cost(rng, cv: float, known: Baseline, which: str) -> Cost:
             for name in names():
                 values = list(bench_noise.repeats(rng, again.repeats, cv))
                 fresh.setdefault((*where, name), []).extend(map(float, values))
-        report, runs = judged(), runs + 1
+        report, runs = judged.judge_against_baseline(fresh), runs + 1
     left = sum(one.name == "inconclusive" for one in report.verdicts)
     return Cost(runs, launches, jobs, left, report.exit_code)
 

@@ -28,10 +28,10 @@ from tabulate import tabulate
 
 from bench.__main__ import interval
 from nearmetal import results
-from nearmetal.commands import judging
 from nearmetal.judge import baseline, confirm, record
 from nearmetal.judge import render as verdicts
-from nearmetal.judge.session import drifts
+from nearmetal.judge.campaign import Campaign
+from nearmetal.judge.days import drifts
 from nearmetal.judge.verdict import GateReport, Verdict
 from nearmetal.lab.namespaces import Namespaces
 from nearmetal.stats import plan
@@ -164,10 +164,8 @@ def judged(session: results.Session, most: int) -> GateReport:
     """The gate's report, after at most this number of fresh repeats of each changed case."""
     known = baseline.load(SYSTEM, PLACE / "baselines")
     database = results.Database(PLACE / "results.db")
-    judge = judging.by_baseline(session, known, database)
     return confirm.measure_again(
-        judge({}),
-        judge,
+        Campaign(session, known, database).judge_against_baseline,
         {},
         database,
         [*reframe(), "-c", str(checks())],

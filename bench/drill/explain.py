@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -24,8 +24,8 @@ from tabulate import tabulate
 from bench.__main__ import interval
 from bench.drill import __main__ as drill
 from nearmetal import results
-from nearmetal.commands import judging
 from nearmetal.judge import render
+from nearmetal.judge.campaign import Campaign
 from nearmetal.judge.explain.ranking import UNKNOWN
 from nearmetal.judge.verdict import GateReport, Likely
 from nearmetal.lab.namespaces import LabError
@@ -225,8 +225,9 @@ def report_of(path: Path) -> GateReport:
     database = results.Database(path)
     # Of a kept campaign: reports of later runs lie beside it.
     session = next(results.sessions(database, newest_first=True))
-    known = judging.baseline_of(drill.SYSTEM)
-    return judging.explained(judging.judged(session, known, database), known, database)
+    campaign = Campaign.of(session, database)
+    report = campaign.verdicts()
+    return replace(report, causes=campaign.causes(report))
 
 
 def try_out(one: dict, held: bool, say: Callable[[str], None]) -> Outcome:

@@ -17,7 +17,8 @@ from tabulate import tabulate
 from bench.__main__ import interval
 from bench.drill import __main__ as drill
 from nearmetal import results
-from nearmetal.commands import judging
+from nearmetal.judge.campaign import Campaign
+from nearmetal.judge.expected import Expectations
 from nearmetal.judge.verdict import GateReport
 
 FAULTS = Path(__file__).with_name("first.yaml")
@@ -135,7 +136,8 @@ def judged(only: dict) -> GateReport:
     """The gate's report on one run, the first of its database."""
     (drill.PLACE / "results.db").unlink(missing_ok=True)
     session = drill.campaign(REPEATS, only)
-    return judging.judged(session, None, results.Database(drill.PLACE / "results.db"))
+    database = results.Database(drill.PLACE / "results.db")
+    return Campaign(session, None, database, Expectations.of(session.system)).verdicts()
 
 
 def told(report: GateReport) -> list[str]:

@@ -36,7 +36,7 @@ ADDED = {"ok", "watched", "xfail", "not judged", "inconclusive"}
 def record(arguments) -> int:
     """Write the baseline from some sessions, or its bounds anew."""
     # Not at the top: NumPy and SciPy, which `show` does not use.
-    from nearmetal.judge import confirm
+    from nearmetal.judge import fresh
     from nearmetal.judge import record as recording
     from nearmetal.site.system import obsolete_keys
 
@@ -59,7 +59,7 @@ def record(arguments) -> int:
         if path.exists():
             before = baseline.load(system, directory, any_bounds=True)
     # What a confirmation refuted is no sample of a baseline.
-    sessions = confirm.with_confirmations(sessions, arguments.database)
+    sessions = fresh.with_confirmations(sessions, arguments.database)
     after, notes = recording.record(
         sessions, before, arguments.leave_out_noisy or arguments.add, arguments.add
     )
@@ -99,9 +99,11 @@ def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[s
     These are the named ones, or those after the baseline's. Each must be clean by the gate.
     Raises BaselineError.
     """
-    from nearmetal.commands import judging  # not at the top: NumPy and SciPy
+    # Not at the top: NumPy and SciPy.
     from nearmetal.judge import pooled
     from nearmetal.judge import record as recording
+    from nearmetal.judge.campaign import Campaign
+    from nearmetal.judge.expected import Expectations
 
     system = before.system
     if arguments.session:
@@ -114,7 +116,8 @@ def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[s
         why = "is in the baseline already" if session.uuid in before.sessions else ""
         why = why or recording.unfit(session)
         if not why:
-            report = judging.judged(session, before, arguments.database)
+            expectations = Expectations.of(system)
+            report = Campaign(session, before, arguments.database, expectations).verdicts()
             counts = {one.name for one in report.verdicts} - ADDED
             why = f"is not ok: {', '.join(sorted(counts))}" if counts else ""
             why = why or recording.failed(session)
@@ -133,16 +136,17 @@ def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[s
 
 def _sick(system: str, sessions: list[Session]) -> list[str]:
     """Sentences on what the baseline would bless though it is beyond expectations."""
-    from nearmetal.commands import expect  # not at the top: ReFrame, which `show` does not use
+    # Not at the top: ReFrame, which `show` does not use.
+    from nearmetal.judge.expected import Expectations, displayed, read_partitions
 
     try:
-        partitions = expect.read_partitions(system)
+        expectations = Expectations(read_partitions(system))
     except NearmetalError as error:
         return [f"the sessions are not held against expectations: {error}"]
     found: dict[tuple, list[str]] = {}
     for session in sessions:
-        for one in expect.deviations(session, partitions):
-            place = (expect.called(one.case), one.case.partition, one.case.environ)
+        for one in expectations.deviations(session):
+            place = (displayed(one.case), one.case.partition, one.case.environ)
             found.setdefault((*place, one.variable, one.expectation.name), []).append(str(one))
     return [
         f"the baseline blesses what may be a sick system: {' | '.join(where[:3])}: {said[-1]}; "

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nearmetal import results
 from nearmetal.errors import Incomplete, NearmetalError
+from nearmetal.judge.verdict import GateReport, Verdict
 from nearmetal.results import Session
 from nearmetal.util import files
 
@@ -51,6 +52,46 @@ def of_each_system(
             failed(system, error)
             codes.append(error.exit_code)
     return min(codes, key=WORST.index)
+
+
+def judge_each(
+    arguments,
+    reports: list[GateReport],
+    judge: Callable[[Namespace], int],
+    write: Callable[[int], None],
+    failed: Callable[[int], None] = lambda code: None,
+) -> int:
+    """The worst exit code of a command that judges the systems of --system.
+
+    :arg reports: receives the report on each system, also on one with an error.
+    :arg judge: the command for one system. It adds its report before it prints.
+    :arg write: writes the files of the reports, with the exit code: also after an error, as files
+        of yesterday would say what is not known today.
+    :arg failed: called with the exit code of an error that ends the command.
+    """
+
+    def not_judged(system: str, error: Exception) -> None:
+        unknown = Verdict.incomplete(str(error) or repr(error))
+        reports.append(GateReport(Session("", "", system, ()), (unknown,)))
+
+    # That of an interruption.
+    code = 3
+    try:
+        code = of_each_system(arguments, judge, not_judged)
+    except BrokenPipeError:
+        # Nobody reads the tables, and nothing is wrong.
+        raise
+    except Exception as error:
+        code = getattr(error, "exit_code", 3)
+        if not reports:
+            not_judged((arguments.system or [""])[0], error)
+        failed(code)
+        raise
+    finally:
+        # Also if nobody reads the tables.
+        if reports:
+            write(code)
+    return code
 
 
 def refuse_options_of_one_system(arguments) -> None:

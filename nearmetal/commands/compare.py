@@ -36,9 +36,9 @@ def run(arguments) -> int:
 
 def _numbers(system: str) -> limits.Numbers:
     # Reads the system's file by ReFrame, whose import takes longer than all else of the command.
-    from nearmetal.commands import judging
+    from nearmetal.judge.expected import numbers_of
 
-    return judging.numbers_of(system)
+    return numbers_of(system)
 
 
 def _sessions(arguments) -> list[Session]:

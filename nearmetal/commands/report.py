@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 from nearmetal import results
-from nearmetal.commands import fleet, judging
+from nearmetal.commands import fleet
 from nearmetal.commands.common import (
     newest_is_missing,
     of_each_system,
@@ -21,7 +20,10 @@ from nearmetal.compare import published
 from nearmetal.fleet import findings, node_history
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
-from nearmetal.judge import baseline, history
+from nearmetal.judge import history
+from nearmetal.judge.baseline import BaselineError
+from nearmetal.judge.campaign import Campaign
+from nearmetal.judge.expected import numbers_of
 from nearmetal.judge.verdict import GateReport, Verdict
 from nearmetal.report import fleet as fleet_page
 from nearmetal.report import index, page
@@ -72,7 +74,7 @@ def _write(arguments, sessions: list[Session], path: Path) -> tuple[GateReport |
     missing = newest_is_missing(arguments.database, sessions[-1].system)
     report = _report(arguments, sessions[-1], missing)
     changes, figures = history.change_points(sessions), published.load()
-    numbers = functools.partial(judging.numbers_of, sessions[-1].system)
+    numbers = functools.partial(numbers_of, sessions[-1].system)
     swept = newest_sweeps(arguments.database, sessions)
     save(path, page.render(sessions, report, changes, figures, numbers=numbers, fleet=swept))
     return report, missing
@@ -128,14 +130,11 @@ def save(path: Path, html: str) -> None:
 def _report(arguments, session: Session, missing: str) -> GateReport | None:
     """The gate's report on the session; None, with a note on stderr, if the baseline is damaged."""
     try:
-        known = judging.baseline_of(session.system)
-    except baseline.BaselineError as error:
-        print(f"nearmetal: not judged: {error}", file=sys.stderr)
+        campaign = Campaign.of(session, arguments.database)
+    except BaselineError as error:
+        warn(f"not judged: {error}")
         return None
-    report = judging.judged(session, known, arguments.database)
-    report = judging.explained_if_possible(report, known, arguments.database)
-    report = replace(report, notes=(*report.notes, *arguments.database.notes()))
+    report = campaign.explained(campaign.verdicts()).noting(*arguments.database.notes())
     if missing:
-        verdicts = Verdict.incomplete(missing), *report.verdicts
-        report = replace(report, verdicts=verdicts)
+        report = replace(report, verdicts=(Verdict.incomplete(missing), *report.verdicts))
     return report

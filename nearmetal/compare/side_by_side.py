@@ -7,7 +7,6 @@ worse.
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from nearmetal.model import naming
 from nearmetal.model.facts import factors_that_differ
 from nearmetal.results import XPASS, Case, ResultsError, Session, Value, base_first, worst
 from nearmetal.util import suggest
+from nearmetal.util.sanitize import first_line
 
 
 def side_by_side(sessions: list[Session]) -> Session:
@@ -171,16 +171,6 @@ def percent(fraction: float | None) -> str:
     if fraction is None or not math.isfinite(fraction):
         return "-"
     return f"{100 * fraction:+.1f} %" if abs(fraction) < 10 else f"{100 * fraction:+.0f} %"
-
-
-def first_line(reason: str) -> str:
-    """A failure's reason on one line, without the rules that ReFrame draws around output."""
-    lines = [
-        line.strip()
-        for line in reason.splitlines()
-        if re.search(r"\w", line) and not line.startswith("---")
-    ]
-    return " / ".join(lines)[:300]
 
 
 def failed(session: Session) -> list[str]:

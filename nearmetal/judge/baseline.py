@@ -223,6 +223,17 @@ def directory() -> Path:
     return BASELINES if BASELINES.parent.is_dir() and not beside.is_dir() else beside
 
 
+def without_direction(unit: str) -> str:
+    """Why a variable of this unit is not judged."""
+    return f"neither its unit {unit!r} nor a reference says whether less is better"
+
+
+def line_of_direction(unit: str) -> str:
+    """What gives a unit its direction."""
+    file = directory() / results.FILE_OF_DIRECTIONS
+    return f"write `{unit}: less` or `{unit}: more` into {file}"
+
+
 def path_of(system: str, where: Path | None = None, ending: str = ".yaml") -> Path:
     """A system's file among the baselines. Raises BaselineError for a name that is no file's."""
     try:

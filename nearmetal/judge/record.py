@@ -11,14 +11,23 @@ from pathlib import Path
 import numpy as np
 
 from nearmetal import results
-from nearmetal.compare.side_by_side import first_line
 from nearmetal.judge import foreign, native_ratio
-from nearmetal.judge.baseline import MAY_DIFFER, Baseline, BaselineError, Entry, Key, Noise
-from nearmetal.judge.session import drifts, few_days, line_of_direction, without_direction
+from nearmetal.judge.baseline import (
+    MAY_DIFFER,
+    Baseline,
+    BaselineError,
+    Entry,
+    Key,
+    Noise,
+    line_of_direction,
+    without_direction,
+)
+from nearmetal.judge.days import drifts, few_days
 from nearmetal.model import metrics, settings
 from nearmetal.model.facts import changed_facts, nodes_in
 from nearmetal.results import FACTS, Case, Database, Session, Value
 from nearmetal.stats import judge, plan, ranks
+from nearmetal.util.sanitize import first_line
 
 
 def choose(

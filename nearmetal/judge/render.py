@@ -20,7 +20,7 @@ from nearmetal.compare.side_by_side import number, percent, plain
 from nearmetal.judge.baseline import MAY_DIFFER
 from nearmetal.judge.verdict import (
     MEASURED_AGAIN,
-    REFERENCES,
+    RECORDED,
     UNCHANGED,
     VERDICT_NAMES,
     GateReport,
@@ -154,7 +154,7 @@ def reasons(report: GateReport) -> list[str]:
     lines += _changed_facts(report)
     names = {one.name for one in report.verdicts}
     if report.confirmed or not any(
-        one.name == "inconclusive" and one.reference in REFERENCES[-2:] for one in report.verdicts
+        one.name == "inconclusive" and one.reference in RECORDED for one in report.verdicts
     ):
         names -= {"inconclusive"}  # that step is done, or needs a baseline
     return [*lines, *(text for name, text in ADVICE.items() if name in names), *report.notes]

@@ -17,15 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
-from nearmetal.compare.side_by_side import first_line
 from nearmetal.errors import NearmetalError
 from nearmetal.judge import orphans, trusted
 from nearmetal.judge.verdict import Where
 from nearmetal.model import naming, remeasure
-from nearmetal.model.facts import nodes_in
 from nearmetal.model.remeasure import Remeasure
 from nearmetal.results import CONFIRMS, OTHER_NODES, Case, Database, Session, confirmations
 from nearmetal.util.command import CommandError, parse
+from nearmetal.util.sanitize import first_line
 from nearmetal.util.suggest import shorten
 
 #: Topology of this checkout's lab, a virtual cluster on this host.
@@ -336,11 +335,6 @@ def _reruns(wanted: Mapping[Where, Remeasure]) -> list[str]:
     """ReFrame's option for as many launches as the case with the most repeats needs."""
     more = max(one.repeats for one in wanted.values()) - 1
     return [f"--reruns={more}"] if more else []
-
-
-def nodes_of(case: Case) -> tuple[str, ...]:
-    """The nodes of a case, as its facts name them."""
-    return nodes_in(case.facts)
 
 
 def _each(option: str, names: Iterable[str]) -> list[str]:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from nearmetal.model import metrics
-from nearmetal.results import XPASS, Session, Value, place
+from nearmetal.results import XFAIL, XPASS, Case, Session, Value, place
+from nearmetal.util.sanitize import first_line
+
+# NumPy and SciPy, which `nearmetal --help` does not need.
+if TYPE_CHECKING:
+    from nearmetal.stats.judge import Decision
 
 #: Verdicts on a variable, worst first.
 VERDICT_NAMES = (
@@ -33,8 +40,13 @@ MEASURED_AGAIN = {
     "all": (*CHANGED, "inconclusive", "watched"),
 }
 
-#: What a variable is judged against (judge/no_baseline.py); "" for what is judged against nothing.
-REFERENCES = ("", "expectation", "session before", "baseline of few days", "baseline")
+#: What a variable is judged against; "" is nothing. An expectation is a bound that follows from a
+#: law, the node or a publication, and holds beside every other reference.
+NOTHING, EXPECTATION, SESSION_BEFORE = "", "expectation", "session before"
+#: A baseline: of few days, how much days differ is assumed (stats/plan.py).
+FEW_DAYS, BASELINE = "baseline of few days", "baseline"
+#: References that have the noise of a variable.
+RECORDED = (FEW_DAYS, BASELINE)
 
 #: Identity of a case in its session: check, place and environment.
 Where = tuple[str, str, str]
@@ -49,23 +61,35 @@ class Verdict:
     environ: str
     variable: str
     unit: str
-    name: str  #: one of VERDICT_NAMES
-    value: float | None = None  #: median of the samples that decided, in unit
-    baseline: float | None = None  #: median of the baseline's samples, in unit
-    change: float | None = None  #: as a fraction; > 0 is a higher value
-    interval: tuple[float, float] | None = None  #: of the change, 95 %
+    #: one of VERDICT_NAMES
+    name: str
+    #: median of the samples that decided, in unit
+    value: float | None = None
+    #: median of the baseline's samples, in unit
+    baseline: float | None = None
+    #: as a fraction; > 0 is a higher value
+    change: float | None = None
+    #: of the change, 95 %
+    interval: tuple[float, float] | None = None
     p: float | None = None
-    repeats: int = 0  #: number of repeats used
-    finds: float | None = None  #: minimum detectable change as a fraction
+    #: number of repeats used
+    repeats: int = 0
+    #: minimum detectable change as a fraction
+    finds: float | None = None
     #: inconclusive: repeats that probably decide; None: no number of repeats would
     wanted: int | None = None
-    reason: str = ""  #: why it deviates, or is incomplete, disturbed, xfail or not judged
-    facts: dict[str, tuple[str, str]] | None = None  #: changed since the baseline: (then, now)
-    node: str = ""  #: given by `--distribute`
-    reference: str = "baseline"  #: one of REFERENCES
+    #: why it deviates, or is incomplete, disturbed, xfail or not judged
+    reason: str = ""
+    #: changed since the baseline: (then, now)
+    facts: dict[str, tuple[str, str]] | None = None
+    #: given by `--distribute`
+    node: str = ""
+    #: what it is judged against
+    reference: str = BASELINE
     #: regressed, improved: fresh repeats that probably show the change again
     fresh: int | None = None
-    better: str = ""  #: which values are better, where the unit does not say it
+    #: which values are better, where the unit does not say it
+    better: str = ""
     #: inconclusive: numbers of repeats after which it is judged again; `wanted` is one of them
     later: tuple[int, ...] = ()
     #: the session's own samples showed a change, so that fresh ones alone decide
@@ -76,10 +100,16 @@ class Verdict:
     pooled: int = 0
 
     @classmethod
-    def on(cls, one: Value, name: str, **more) -> Verdict:
+    def on(cls, measured: Value, name: str, **more) -> Verdict:
         """A verdict on a value."""
-        where = one.check, one.partition, one.environ
-        return cls(*where, one.variable, one.unit, name, better=one.better, **more)
+        where = measured.check, measured.partition, measured.environ
+        return cls(*where, measured.variable, measured.unit, name, better=measured.better, **more)
+
+    @classmethod
+    def unjudged(cls, value: Value, reason: str, name: str = "not judged", **more) -> Verdict:
+        """A verdict that compares a value with nothing."""
+        repeats = len(value.samples)
+        return cls.on(value, name, value=value.value, repeats=repeats, reason=reason, **more)
 
     @classmethod
     def incomplete(cls, reason: str, key: Where = ("", "", ""), **more) -> Verdict:
@@ -107,12 +137,33 @@ class Verdict:
         return self.check, self.place, self.environ
 
 
+def worst_first(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
+    """The verdicts in the order of all outputs."""
+    return tuple(sorted(verdicts, key=lambda one: (VERDICT_NAMES.index(one.name), one.where)))
+
+
 def unexpected_pass(verdict: Verdict, value: Value) -> Verdict:
     """The verdict; incomplete for a variable that passed, though it is expected to fail."""
     if value.expected != XPASS or verdict.name in ("regressed", "deviates"):
         return verdict
     reason = "xpass: it meets a reference that it is expected to miss. Fix: end its xfail"
     return replace(verdict, name="incomplete", wanted=None, reason=reason)
+
+
+def unmeasured(case: Case, **more) -> Verdict:
+    """The verdict on a case without values: it failed, or failed as expected."""
+    if case.failure is None:
+        unit = variable = ""
+        return Verdict(*case.key, variable, unit, XFAIL, reason=case.xfail, **more)
+    return Verdict.incomplete(f"failed: {first_line(case.failure)}", case.key, **more)
+
+
+def undisturbed(verdict: Verdict, case: Case) -> Verdict:
+    """The verdict, or `disturbed` if something disturbed a repeat whose sample counts."""
+    if not case.disturbed or verdict.name in ("incomplete", "not judged"):
+        return verdict
+    reason = "; ".join(cause.text for cause in case.disturbed)
+    return replace(verdict, name="disturbed", wanted=None, reason=reason)
 
 
 def lacking(session: Session, **more) -> list[Verdict]:
@@ -123,15 +174,45 @@ def lacking(session: Session, **more) -> list[Verdict]:
     return [Verdict.incomplete(f"the session lacks {of}", **more)]
 
 
+def compared(verdict: Verdict, decision: Decision, before: float, **more) -> Verdict:
+    """The verdict with the numbers of a comparison.
+
+    :arg before: the value that it is compared with.
+    """
+    return replace(
+        verdict,
+        baseline=before,
+        change=decision.change,
+        interval=decision.interval,
+        p=decision.p,
+        finds=decision.detectable,
+        **more,
+    )
+
+
+def changed_without_direction(
+    unjudged: Verdict, decision: Decision, before: float, fix: str
+) -> Verdict:
+    """The verdict on a variable that nobody can call better or worse: incomplete if it changed."""
+    if decision.name not in CHANGED:
+        return unjudged
+    reason = f"it changed, and {unjudged.reason}{fix}"
+    return compared(unjudged, decision, before, name="incomplete", reason=reason)
+
+
 @dataclass(frozen=True)
 class Likely:
     """A likely cause of what got worse (judge/explain/)."""
 
-    name: str  #: of its rule in references/causes.yaml; `unknown` where no rule has enough support
-    says: str  #: in words
-    places: tuple[str, ...]  #: partitions
+    #: of its rule in references/causes.yaml; `unknown` where no rule has enough support
+    name: str
+    #: in words
+    says: str
+    #: partitions
+    places: tuple[str, ...]
     score: float
-    evidence: tuple[str, ...]  #: what supports it, in words
+    #: what supports it, in words
+    evidence: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -141,25 +222,29 @@ class GateReport:
     session: Session
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...] = ()
-    confirmed: bool = False  #: whether `--confirm` has done what it could
-    causes: tuple[Likely, ...] = ()  #: of what got worse, likeliest first on each partition
-    ended: int | None = None  #: exit code of the command; None: the verdict's
+    #: whether `--confirm` has done what it could
+    confirmed: bool = False
+    #: of what got worse, likeliest first on each partition
+    causes: tuple[Likely, ...] = ()
+    #: exit code of the command; None: the verdict's
+    ended: int | None = None
+
+    def noting(self, *notes: str) -> GateReport:
+        """The report with further notes; empty ones are left out."""
+        return replace(self, notes=(*self.notes, *filter(None, notes)))
 
     @property
     def verdict(self) -> str:
         """Verdict on the session: `regressed`; else `deviates` if anything is beyond an
         expectation; else `incomplete` if anything is unknown; else `clean`."""
         names = {verdict.name for verdict in self.verdicts}
-        if "regressed" in names:
-            return "regressed"
-        if "deviates" in names:
-            return "deviates"
-        unknown = names & {"incomplete", "disturbed", "inconclusive"} or not names & {
-            "ok",
-            "improved",
-            "watched",
-        }
-        return "incomplete" if unknown else "clean"
+        for worst in ("regressed", "deviates"):
+            if worst in names:
+                return worst
+        if names & {"incomplete", "disturbed", "inconclusive"}:
+            return "incomplete"
+        # A session of which nothing was judged is not clean.
+        return "clean" if names & {"ok", "improved", "watched"} else "incomplete"
 
     @property
     def exit_code(self) -> int:

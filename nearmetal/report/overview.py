@@ -6,9 +6,10 @@ import math
 from collections import Counter
 
 from nearmetal.compare import binding, limits, published_ratios, scaling, side_by_side
-from nearmetal.judge.verdict import REFERENCES
+from nearmetal.judge.verdict import BASELINE
 from nearmetal.report import summary
 from nearmetal.results import base_first
+from nearmetal.util.sanitize import first_line
 
 #: Symbols of the verdicts, in the order of the table.
 SYMBOLS = {
@@ -75,7 +76,7 @@ def _references(report) -> list[str]:
     references = dict.fromkeys(
         one.reference for one in report.verdicts if one.variable and one.reference
     )
-    references.pop(REFERENCES[-1], None)
+    references.pop(BASELINE, None)
     return [f"Judged against: {', '.join(references)}."] if references else []
 
 
@@ -168,7 +169,7 @@ def _row(one, limit: float) -> dict:
         "repeats": one.repeats,
         "wanted": one.wanted,
         "finds": "" if one.finds is None else f"{one.finds * 100:.0f} %",
-        "reason": side_by_side.first_line(one.reason or ""),
+        "reason": first_line(one.reason or ""),
         "facts": [
             (name, summary.text(then), summary.text(now))
             for name, (then, now) in (one.facts or {}).items()
@@ -195,7 +196,7 @@ def failures(session) -> list[dict]:
             "partition": case.place,
             "environ": case.environ,
             "phase": case.phase or "",
-            "reason": side_by_side.first_line(case.failure),
+            "reason": first_line(case.failure),
         }
         for case in session.failures
     ]

@@ -58,6 +58,15 @@ def line(value) -> str:
     return " ".join(text(str(value)).split("\n"))
 
 
+def first_line(reason: str) -> str:
+    """A failure's reason on one line, without the rules that ReFrame draws around output."""
+    kept = []
+    for row in reason.splitlines():
+        if re.search(r"\w", row) and not row.startswith("---"):
+            kept.append(row.strip())
+    return " / ".join(kept)[:300]
+
+
 def every(thing):
     """A copy of nested data, of which each text is a `line`. Numbers are not looked at."""
     if isinstance(thing, str):

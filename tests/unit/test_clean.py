@@ -20,11 +20,11 @@ from nearmetal.compare import published
 from nearmetal.judge import baseline, duet, history, record
 from nearmetal.judge import render as verdicts
 from nearmetal.judge.baseline import Baseline
-from nearmetal.judge.session import judge_session
 from nearmetal.judge.verdict import GateReport, Verdict
 from nearmetal.report import page as report
 from nearmetal.util import sanitize
 from tests.support.campaigns import LAB, campaign
+from tests.support.judging import judge_session
 from tests.support.limits import limited
 from tests.support.made_up_campaign import data as drawn_of
 from tests.support.paths import RECORDED

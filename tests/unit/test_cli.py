@@ -16,8 +16,9 @@ from nearmetal import results
 from nearmetal.checkout import CHECKOUT
 from nearmetal.cli import main
 from nearmetal.errors import of_system
-from nearmetal.judge import baseline, confirm, record
+from nearmetal.judge import baseline, record
 from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.campaign import Campaign
 from nearmetal.results import decode
 from tests.support.campaigns import campaign
 from tests.support.recorded import store
@@ -119,13 +120,13 @@ def test_after_a_confirmation_only_the_new_session_is_read(sites, tmp_path, read
     sites = shutil.copy(sites, tmp_path)
     reads.clear()
     database = results.Database(sites)
-    assert confirm.fresh_samples(session, database) == {}
+    assert Campaign(session, history=database).stored().samples == {}
     with sqlite3.connect(sites) as connection:
         connection.execute("ATTACH ? AS other", (str(copy),))
         connection.execute("INSERT INTO sessions SELECT * FROM other.sessions")
         connection.execute("INSERT INTO testcases SELECT * FROM other.testcases")
     database.refresh()
-    fresh = confirm.fresh_samples(session, database)
+    fresh = Campaign(session, history=database).stored().samples
     assert fresh and set(map(len, fresh.values())) == {5} and not database.bad
     assert reads == {"open": 2, again["session_info"]["uuid"]: 1}  # one is this test's own
 

@@ -10,13 +10,15 @@ import pytest
 from nearmetal import results
 from nearmetal.judge import confirm, record, rerun
 from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.campaign import Campaign
 from nearmetal.judge.confirm import Bounds
-from nearmetal.judge.session import judge_session
+from nearmetal.judge.fresh import Remeasured
 from nearmetal.lab.namespaces import wait_until
 from nearmetal.model import remeasure
 from nearmetal.model.remeasure import Remeasure
 from nearmetal.util import command
 from tests.support.campaigns import campaign, disturbed
+from tests.support.judging import judge_session
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
 from tests.support.said import lacking
@@ -65,8 +67,7 @@ class Cluster:
     def confirm(self, data: dict, bounds=None, which="suspicious", **options):
         said, partial = [], []
         report = confirm.measure_again(
-            judge_session(session := parsed(data), self.known),
-            lambda fresh: judge_session(session, self.known, fresh),
+            Campaign(parsed(data), self.known).judge_alone,
             {},
             "results.db",
             ["reframe"],
@@ -140,7 +141,7 @@ def test_fresh_repeats_that_something_disturbed_neither_confirm_nor_clear(tmp_pa
     monkeypatch.setattr(rerun, "_start", start)
     found = rerun.measure(session, {CASE: Remeasure(3)}, database, ["reframe"])
     assert found == {CASE: "something else used the nodes: the ranks waited 40 % on n1"}
-    assert confirm.fresh_samples(session, database) == {}
+    assert Campaign(session, history=database).stored().samples == {}
 
 
 def test_a_later_round_that_stores_nothing_loses_no_verdict(monkeypatch, known):
@@ -197,9 +198,9 @@ def test_a_confirmed_change_stays_though_its_case_fails_later(monkeypatch, known
     report, _, _ = cluster.confirm(data)
     fresh = {(*CASE, "startup_latency"): list(verdict_samples(report))}
     lost = {CASE: "the job was lost"}
-    lost_report = confirm._with_lost(report, lost, "suspicious", fresh)
+    lost_report = confirm._with_lost(report, Remeasured(fresh, lost=lost), "suspicious")
     assert verdict(lost_report, CASE, "startup_latency").name == "regressed"
-    lost_report = confirm._with_lost(report, lost, "suspicious", {})
+    lost_report = confirm._with_lost(report, Remeasured(lost=lost), "suspicious")
     assert verdict(lost_report, CASE, "startup_latency").name == "incomplete"
 
 

@@ -7,7 +7,7 @@ import yaml
 
 from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.commands import expect
+from nearmetal.judge.expected import Expectations
 from nearmetal.site import system
 from tests.support.recorded import session, store
 
@@ -149,5 +149,5 @@ def test_a_session_is_held_against_the_expectations(command, tmp_path):
     assert code == 1 and "(passthrough_beside_native)" in out
     assert "pingpong %placement=internode on passthrough with mpich" in out
     parsed = results.parse_session(data, "here")
-    found = expect.deviations(parsed, expect.read_partitions("lab"))
+    found = Expectations.of("lab").deviations(parsed)
     assert {one.case.partition for one in found} == {"passthrough", "emulated"}

@@ -12,15 +12,16 @@ import yaml
 from nearmetal import results
 from nearmetal.checks import disturbance
 from nearmetal.cli import main
-from nearmetal.commands import expect
-from nearmetal.judge import baseline, native_ratio, no_baseline, record
+from nearmetal.judge import baseline, native_ratio, record
 from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.expected import Expectations
 from nearmetal.judge.explain import curves, prior_state, ranking, render, rules, symptoms
-from nearmetal.judge.session import judge_session
+from nearmetal.judge.without_baseline import judge_without_baseline
 from nearmetal.model import settings
 from nearmetal.model.facts import OF_HYPERVISOR
 from nearmetal.util.cli_errors import NOBODY_READS
 from tests.support.command import Unread
+from tests.support.judging import judge_session
 from tests.support.layers import CHECKS, SIZES, session, variables
 from tests.support.paths import CHECKOUT, SOURCES
 from tests.support.recorded import store
@@ -223,8 +224,7 @@ def test_a_stray_repeat_is_no_layer_that_got_worse():
             samples = case["samples"]["latency_1KiB"]
             samples[samples.index(max(samples))] *= 100
     now = parsed(data)
-    bare = no_baseline.judge_without_baseline(now, None, {})
-    report = no_baseline.held_against(bare, expect.deviations(now, expect.read_partitions("lab")))
+    report = Expectations.of("lab").apply(judge_without_baseline(now, None, {}))
     [stray] = [one for one in report.verdicts if one.name == "deviates"]
     assert "something else ran during one of them" in stray.reason
     [seen] = symptoms.observe(report, {}, RULES)

@@ -10,9 +10,10 @@ from nearmetal import results
 from nearmetal.cli import main
 from nearmetal.judge import baseline, record
 from nearmetal.judge.baseline import Baseline
-from nearmetal.judge.session import drifts, judge_session
+from nearmetal.judge.days import drifts
 from nearmetal.stats import plan
 from tests.support.campaigns import campaign, only
+from tests.support.judging import judge_session
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 

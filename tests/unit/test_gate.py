@@ -17,16 +17,18 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.commands import judging
 from nearmetal.commands.common import seconds
 from nearmetal.judge import baseline, native_ratio, record, rerun
+from nearmetal.judge import campaign as campaigns
 from nearmetal.judge import render as verdicts
 from nearmetal.judge.baseline import Baseline
-from nearmetal.judge.session import Day, drifts, judge_session
+from nearmetal.judge.campaign import Campaign
+from nearmetal.judge.days import Day, drifts
 from nearmetal.judge.verdict import VERDICT_NAMES, GateReport
 from nearmetal.site import system as site
 from nearmetal.stats.plan import ANALYSES
 from tests.support.campaigns import campaign, only, with_medians
+from tests.support.judging import judge_session
 from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
 from tests.support.said import lacking
@@ -127,7 +129,9 @@ def test_a_day_unlike_the_baselines_raises_no_alarm_and_is_said():
     ]
     known = record.record(sessions, Baseline("lab", Path("lab.yaml"), {}))[0]
     session = results.parse_session(shifted(campaign(109, launches=20), 0.13, 109), "here")
-    alone = judge_session(session, known, day=Day(drifts(known)))
+    usual = Campaign(session, known)
+    vars(usual)["day"] = Day(drifts(known))
+    alone = usual.judge_alone({})
     assert changed(alone)
     report = judge_session(session, known)
     assert not changed(report)
@@ -788,7 +792,7 @@ def test_an_unforeseen_error_leaves_no_clean_file_either(monkeypatch, capsys, tm
     def unreadable(system):
         raise PermissionError("baselines: permission denied")
 
-    monkeypatch.setattr(judging, "baseline_of", unreadable)
+    monkeypatch.setattr(campaigns, "baseline_of", unreadable)
     file, told = tmp_path / "gate.json", tmp_path / "told.json"
     file.write_text("clean")
     words = ("gate", "--json", str(file), "--alert", f"tee {told}")

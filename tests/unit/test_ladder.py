@@ -1,4 +1,4 @@
-"""The rungs below a baseline: a session is judged against expectations and the session before."""
+"""Without a baseline, a session is judged against expectations and the session before."""
 
 import json
 
@@ -6,8 +6,8 @@ import pytest
 
 from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.commands import expect
-from nearmetal.judge import no_baseline
+from nearmetal.judge.expected import Expectations
+from nearmetal.judge.without_baseline import judge_without_baseline
 from tests.support.campaigns import campaign, disturbed, only
 from tests.support.recorded import session, store
 from tests.support.said import lacking
@@ -109,8 +109,7 @@ def test_what_no_disturbance_explains_deviates_in_a_disturbed_case_too():
     for case in data["runs"][0]["testcases"]:
         case["compiler"] = "gcc 14.2.0 -O0"
     parsed = results.parse_session(data, "here")
-    found = expect.deviations(parsed, expect.read_partitions("lab"))
-    judged = no_baseline.held_against(no_baseline.judge_without_baseline(parsed, None, {}), found)
+    judged = Expectations.of("lab").apply(judge_without_baseline(parsed, None, {}))
     [reason] = {one.reason for one in judged.verdicts if one.name == "deviates"}
     assert reason.startswith("the program was compiled without optimization: compiler is gcc")
 

@@ -13,15 +13,15 @@ from dataclasses import replace
 import pytest
 
 from nearmetal import results
-from nearmetal.commands import expect
 from nearmetal.compare import side_by_side
-from nearmetal.judge import baseline, history, no_baseline, record, selection
+from nearmetal.judge import baseline, history, record, selection
 from nearmetal.judge.baseline import Baseline
-from nearmetal.judge.session import judge_session
+from nearmetal.judge.expected import Expectations, with_deviations
 from nearmetal.model import naming
 from nearmetal.results import reruns
 from nearmetal.util import command
 from tests.support.campaigns import campaign, only
+from tests.support.judging import judge_session
 
 CASE = "pingpong %placement=internode", "native", "openmpi"
 NODES = ("n1", "n2")
@@ -412,11 +412,9 @@ def test_what_deviates_on_one_node_deviates_there_alone(known):
         if "nid=n2" in case["display_name"] and first(case):
             case["compiler"] = "gcc 14.2.0 -O0"
     session = results.parse_session(data, "here")
-    beyond = expect.deviations(session, expect.read_partitions("lab"))
+    beyond = Expectations.of("lab").deviations(session)
     judged = judge_session(session, known)
     for variable in ("", "startup_latency"):
         of = [replace(one, variable=variable) for one in beyond]
-        bad = [
-            one for one in no_baseline.held_against(judged, of).verdicts if one.name == "deviates"
-        ]
+        bad = [one for one in with_deviations(judged, of) if one.name == "deviates"]
         assert {(one.place, one.variable) for one in bad} == {("native@n2", variable)}

@@ -4,9 +4,9 @@ import pytest
 
 from nearmetal import results
 from nearmetal.errors import NearmetalError
-from nearmetal.judge import other_nodes, record, rerun
+from nearmetal.judge import confirm, fresh, record, rerun
 from nearmetal.judge.baseline import Baseline
-from nearmetal.judge.session import judge_session
+from nearmetal.judge.campaign import Campaign
 from nearmetal.model.remeasure import Remeasure
 from tests.support.campaigns import campaign, disturbed
 from tests.support.recorded import store
@@ -31,10 +31,11 @@ def on(nodes: list[str], number: int, confirms: str = "", **options) -> dict:
 
 
 def reported(tmp_path, known, *others: dict):
-    """The report on a regressed session of n1 and n2, and its database."""
+    """The report on a regressed session of n1 and n2, its database and its campaign."""
     first = on(["n1", "n2"], 100, steps=[(SLOWER, 1.3)], launches=10)
     database = results.Database(store(tmp_path / "results.db", first, *others))
-    return judge_session(results.load_session(database, uuid="00000100"), known), database
+    found = Campaign(results.load_session(database, uuid="00000100"), known, database)
+    return found.judge_alone({}), database, found
 
 
 @pytest.mark.parametrize(
@@ -46,8 +47,8 @@ def reported(tmp_path, known, *others: dict):
 )
 def test_other_nodes_tell_a_node_from_the_system(tmp_path, known, factor, said):
     other = on(["n3", "n4"], 101, "00000100-campaign/elsewhere", steps=[(SLOWER, factor)])
-    report, database = reported(tmp_path, known, other)
-    notes = other_nodes.notes(report, known, database)
+    report, database, found = reported(tmp_path, known, other)
+    notes = fresh.notes(found.on_other_nodes(report))
     assert any(said in note for note in notes), notes
     assert results.confirmations(database, report.session) == []
 
@@ -55,8 +56,8 @@ def test_other_nodes_tell_a_node_from_the_system(tmp_path, known, factor, said):
 def test_other_nodes_that_were_disturbed_tell_nothing(tmp_path, known):
     other = on(["n3", "n4"], 101, "00000100-campaign/elsewhere", steps=[(SLOWER, 1.3)])
     disturbed(other["runs"][0]["testcases"], "n3")
-    report, database = reported(tmp_path, known, other)
-    assert other_nodes.notes(report, known, database) == []
+    report, _, found = reported(tmp_path, known, other)
+    assert found.on_other_nodes(report) == []
 
 
 def test_regressed_cases_are_measured_where_there_are_other_nodes(tmp_path, known, monkeypatch):
@@ -66,11 +67,11 @@ def test_regressed_cases_are_measured_where_there_are_other_nodes(tmp_path, know
         "measure",
         lambda session, wanted, *_, other_nodes: asked.append((wanted, other_nodes)),
     )
-    report, database = reported(tmp_path, known)
+    report, database, _ = reported(tmp_path, known)
     said = []
-    other_nodes.measure(report, database, ["reframe"], {"emulated": 3}, said.append)
+    confirm.measure_on_other_nodes(report, database, ["reframe"], {"emulated": 3}, said.append)
     assert not asked and not said
-    other_nodes.measure(report, database, ["reframe"], {"emulated": 4}, said.append)
+    confirm.measure_on_other_nodes(report, database, ["reframe"], {"emulated": 4}, said.append)
     assert asked == [({CASE: Remeasure(5, (), ("n1", "n2"))}, True)] and "emulated" in said[0]
 
 
@@ -79,8 +80,8 @@ def test_a_run_on_other_nodes_that_fails_loses_no_verdict(tmp_path, known, monke
         raise rerun.ConfirmError("no node is free")
 
     monkeypatch.setattr(rerun, "measure", failing)
-    report, database = reported(tmp_path, known)
+    report, database, _ = reported(tmp_path, known)
     said: list[str] = []
-    other_nodes.measure(report, database, ["reframe"], {"emulated": 4}, said.append)
+    confirm.measure_on_other_nodes(report, database, ["reframe"], {"emulated": 4}, said.append)
     assert "not measured on other nodes: no node is free" in said[-1]
     assert issubclass(rerun.ConfirmError, NearmetalError)

@@ -8,8 +8,8 @@ import pytest
 from nearmetal import results
 from nearmetal.judge import baseline, native_ratio, record
 from nearmetal.judge.baseline import Baseline
-from nearmetal.judge.session import judge_session
 from tests.support.campaigns import campaign
+from tests.support.judging import judge_session
 
 EVERY = ("", "", "", "")  # of campaign(): check, partition, environment, variable
 TIMES = "latency"

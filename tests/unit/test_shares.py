@@ -8,8 +8,9 @@ from nearmetal import results
 from nearmetal.judge import record
 from nearmetal.judge.alpha_weights import AlphaWeights, WeightsError
 from nearmetal.judge.baseline import Baseline
-from nearmetal.judge.session import drifts, judge_session
+from nearmetal.judge.days import drifts
 from tests.support.campaigns import campaign
+from tests.support.judging import judge_session
 
 
 def parsed(number: int, **options) -> results.Session:

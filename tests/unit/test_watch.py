@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from nearmetal import results
-from nearmetal.judge import confirm, pooled, record, render, session
+from nearmetal.judge import fresh as fresh_samples
+from nearmetal.judge import pooled, record, render
 from nearmetal.judge.baseline import Baseline
-from nearmetal.judge.session import judge_session
+from nearmetal.judge.campaign import Campaign
 from tests.support.campaigns import campaign
+from tests.support.judging import drifts_of, judge_pooled, judge_session
 
 SLOWER = ("", "emulated", "mpich", "startup_latency")
 CASE = ("pingpong %placement=internode", "emulated", "mpich")
@@ -26,7 +28,7 @@ def known():
 
 
 def watched(known, earlier: list, tonight: results.Session):
-    return pooled.watched(judge_session(tonight, known), known, earlier, {})
+    return judge_pooled(tonight, known, earlier)
 
 
 def test_a_noisy_system_is_green_and_says_what_would_have_been_seen(known):
@@ -90,11 +92,11 @@ def test_a_change_that_fresh_repeats_leave_open_is_not_called_by_the_ones_that_i
     again = judge_session(tonight, known, fresh)
     assert verdict(again).name == "inconclusive" and verdict(again).set_aside
     assert verdict(again).value < 1.3 * verdict(again).baseline
-    report = pooled.watched(again, known, [], fresh)
+    report = Campaign(tonight, known).judge_against_baseline(fresh)
     assert verdict(report).name in ("inconclusive", "watched")
 
 
-def test_sessions_of_one_day_count_as_one(known, monkeypatch):
+def test_sessions_of_one_day_count_as_one(known):
     """Eight sessions of one afternoon show less than eight nights: they share a shift."""
 
     def later(step: float) -> list[results.Session]:
@@ -103,13 +105,10 @@ def test_sessions_of_one_day_count_as_one(known, monkeypatch):
             replace(one, time=found[0].time + step * number) for number, one in enumerate(found)
         ]
 
-    monkeypatch.setattr(
-        pooled, "drifts", lambda baseline: dict.fromkeys(session.drifts(baseline), 0.03)
-    )
-
     def finds(step: float) -> float:
         *earlier, tonight = later(step)
-        report = watched(known, earlier, tonight)
+        drifts = dict.fromkeys(drifts_of(known), 0.03)
+        report = judge_pooled(tonight, known, earlier, drifts)
         return min(one.finds for one in report.verdicts if one.name == "watched")
 
     assert finds(600) > 1.3 * finds(86400)
@@ -135,10 +134,11 @@ def test_sessions_since_the_baseline_are_those_after_its_last_one(known):
 
 
 def test_a_report_without_anything_undecided_stays_as_it_is(known):
-    report = judge_session(night(40), known)
+    campaign = Campaign(night(40), known)
+    report = campaign.judge_alone({})
     decided = tuple(replace(one, name="ok") for one in report.verdicts)
     report = replace(report, verdicts=decided)
-    assert pooled.watched(report, known, [], {}) is report
+    assert pooled.judge_pooled(report, campaign.terms, [], {}) is report
 
 
 def test_a_later_session_sees_the_fresh_samples_of_one_that_was_measured_again(known):
@@ -146,10 +146,10 @@ def test_a_later_session_sees_the_fresh_samples_of_one_that_was_measured_again(k
     data = campaign(43, cv=CV, launches=3)
     data["session_info"]["nearmetal_confirms"] = bad.uuid
     [again] = [results.parse_session(data, "here")]
-    assert confirm.with_fresh(bad, []) == bad
+    assert fresh_samples.with_fresh(bad, []) == bad
 
     def samples(session):
         [case] = [case for case in session.cases if case.where == CASE]
         return next(v.samples for v in case.values if v.variable == "startup_latency")
 
-    assert samples(confirm.with_fresh(bad, [again])) == samples(again) != samples(bad)
+    assert samples(fresh_samples.with_fresh(bad, [again])) == samples(again) != samples(bad)

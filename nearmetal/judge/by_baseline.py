@@ -1,0 +1,261 @@
+"""Judges the variables of a session against the baseline of its system."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, replace
+
+from nearmetal.judge import foreign, native_ratio
+from nearmetal.judge.baseline import Baseline, Entry, Key, line_of_direction, without_direction
+from nearmetal.judge.days import Day, few_days
+from nearmetal.judge.verdict import (
+    BASELINE,
+    CHANGED,
+    EXPECTED,
+    FEW_DAYS,
+    GateReport,
+    Verdict,
+    changed_without_direction,
+    lacking,
+    undisturbed,
+    unexpected_pass,
+    unmeasured,
+    worst_first,
+)
+from nearmetal.model.facts import changed_facts
+from nearmetal.model.naming import parse
+from nearmetal.results import XFAIL, Case, Session, Value
+from nearmetal.stats import judge, plan
+
+#: Fresh samples of a session's confirmations, by check, place, environment and variable.
+Fresh = dict[tuple[str, str, str, str], list[float]]
+
+#: Why no further repeats are asked for.
+OPPOSED = (
+    "fresh repeats show the opposite of the session's, so that more repeats decide nothing. Fix: "
+    "find what changes from hour to hour, and run a new session"
+)
+_FEW_DAYS = (
+    "{few}. Where they differ more, a day is called a change. "
+    "`nearmetal baseline record --system {system} --add` on other days extends it"
+)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the verdicts on all variables of a session share."""
+
+    baseline: Baseline
+    day: Day
+    #: of all judged variables together
+    weight: float
+    #: cases of the baseline that the session should hold
+    promised: frozenset[Key] = frozenset()
+    #: why these are not known, or which ones other files define
+    note: str = ""
+
+    def variables(self, check: str, variable: str) -> float:
+        """Number of variables with which this one shares the campaign's error, by its weight."""
+        return max(1.0, self.weight / self.baseline.weigh(check, variable))
+
+    def also_unjudged(self, value: Value) -> float:
+        """The same, where the variables that the baseline does not judge count too."""
+        entries = self.baseline.entries.values()
+        unjudged = sum(len(entry.noise) - entry.judged for entry in entries)
+        return self.variables(value.check, value.variable) + unjudged
+
+    def drift(self, value: Value) -> float:
+        """Drift of the value's variable between days."""
+        return self.day.drifts[(value.check, value.partition, value.environ), value.variable]
+
+
+def judge_session(session: Session, terms: Terms, fresh: Fresh) -> GateReport:
+    """Judge every variable that the session should hold, with the fresh samples that confirm it.
+
+    :arg session: with the baseline's directions, and with ratios.
+    """
+    baseline = terms.baseline
+    # A case that `-P` varied is not in the baseline, but it is in the selection.
+    held = {(parse(case.check).plain, case.partition, case.environ) for case in session.cases}
+    reason = "the selection promises this case, but the session lacks it"
+    verdicts = [Verdict.incomplete(reason, key) for key in sorted(terms.promised - held)]
+    for case in sorted(session.cases, key=lambda case: case.where):
+        for one in _case(case, baseline.entries.get(case.key), terms, fresh):
+            verdicts.append(replace(one, node=case.node))
+    verdicts = _without_natives_changes(verdicts, native_ratio.native_partition(session))
+    verdicts += lacking(session)
+    note = terms.note
+    if few := few_days(baseline, [(one.key, one.variable) for one in verdicts]):
+        few = _FEW_DAYS.format(few=few, system=session.system)
+        note = "; ".join(filter(None, [note, few]))
+    notes = terms.day.note, note, foreign.note(session.cases), *session.notes
+    return GateReport(session, worst_first(verdicts)).noting(*notes)
+
+
+def _without_natives_changes(verdicts: list[Verdict], native: str) -> list[Verdict]:
+    """The verdicts; a ratio that changed because the native variable did is not judged."""
+    changed = {}
+    for one in verdicts:
+        if one.partition == native and one.name in CHANGED:
+            changed[one.check, one.environ, one.variable] = one.name
+    kept = []
+    for one in verdicts:
+        cause = changed.get((one.check, one.environ, native_ratio.plain(one.variable)))
+        if cause and native_ratio.is_ratio(one.variable) and one.name in CHANGED:
+            reason = f"the {native} variable itself {cause}"
+            one = replace(one, name="not judged", reason=reason)
+        kept.append(one)
+    return kept
+
+
+def _case(case: Case, entry: Entry | None, terms: Terms, fresh: Fresh) -> list[Verdict]:
+    """The verdicts on a case's variables."""
+    if not case.measured:
+        return [unmeasured(case)]
+    if entry is None and case.varied:
+        reason = "-P set variables of its check, and a baseline holds no such case"
+        return [Verdict.unjudged(value, reason) for value in case.values]
+    own = [value for value in case.values if not native_ratio.is_ratio(value.variable)]
+    if entry is None:
+        return [_unrecorded(value, case, "this case") for value in own]
+    # A baseline of an older version, or of one partition, has no ratios.
+    ratios = [value for value in case.values if value.variable in entry.noise and value not in own]
+    verdicts = []
+    for value in [*own, *ratios]:
+        if value.expected == XFAIL or value.variable not in entry.noise:
+            verdicts.append(_unrecorded(value, case, "this variable"))
+        else:
+            one = _value(value, entry, terms, _fresh_of(value, fresh))
+            verdicts.append(unexpected_pass(undisturbed(one, case), value))
+    # Also of a variable that is not judged: what changed on the nodes is no less true.
+    facts = changed_facts(entry.facts, case.facts)
+    return [replace(one, facts=facts) for one in verdicts + _lost(case, entry)]
+
+
+def _fresh_of(value: Value, fresh: Fresh) -> list[float]:
+    return fresh.get((value.check, value.place, value.environ, value.variable), [])
+
+
+def _unrecorded(value: Value, case: Case, what: str) -> Verdict:
+    """The verdict on a value that has no reference.
+
+    It is incomplete, unless the check itself gives a reason or ReFrame expects its failure.
+    """
+    if value.expected == XFAIL:
+        return Verdict.unjudged(value, case.xfail or EXPECTED, XFAIL)
+    if case.no_baseline:
+        return unexpected_pass(Verdict.unjudged(value, case.no_baseline), value)
+    reason = f"the baseline lacks {what}: `nearmetal baseline record` adds it"
+    return unexpected_pass(Verdict.unjudged(value, reason, "incomplete"), value)
+
+
+def _lost(case: Case, entry: Entry) -> list[Verdict]:
+    """Verdicts on the baseline's variables that the case lacks."""
+    held = {value.variable for value in case.values}
+    lost = []
+    for name in entry.noise:
+        is_ratio = native_ratio.is_ratio(name)
+        # A case of one node never has ratios.
+        if name in held or (case.node and is_ratio):
+            continue
+        verdict, reason = "incomplete", "the baseline has this variable, but the session lacks it"
+        if is_ratio:
+            verdict = "not judged"
+            reason = "the session has no undisturbed native case to compare with"
+        median = entry.values[name]
+        lost.append(
+            Verdict(*case.key, name, entry.units[name], verdict, baseline=median, reason=reason)
+        )
+    return lost
+
+
+def _value(value: Value, entry: Entry, terms: Terms, fresh: list[float]) -> Verdict:
+    """The verdict on a value that the baseline has."""
+    variable, unit = value.variable, entry.units[value.variable]
+    if value.lower_is_better is None:
+        unjudged = Verdict.unjudged(value, without_direction(value.unit))
+        fix = f". Fix: {line_of_direction(value.unit)}"
+        return _unless_it_changed(unjudged, value, entry, terms, fresh, fix)
+    if not entry.is_positive(variable):
+        reason = "its baseline holds a value of 0 or less, which has no ratio"
+        return Verdict.unjudged(value, reason)
+    if _had_no_direction(value, entry, terms):
+        reason = "its direction was not known when the baseline was recorded. Fix: record it anew"
+        unjudged = Verdict.unjudged(value, reason)
+        return _unless_it_changed(unjudged, value, entry, terms, fresh)
+    if entry.noise[variable].finds is None:
+        reason = "too noisy when the baseline was recorded (`nearmetal baseline show`)"
+        return Verdict.unjudged(value, reason)
+    if value.unit != unit:
+        return _incomplete(value, f"its unit is {value.unit}, the baseline's {unit}")
+    if value.lower_is_better is not entry.lower_is_better(variable):
+        here, there = ("less", "more") if value.lower_is_better else ("more", "less")
+        return _incomplete(value, f"{here} is better, but {there} in the baseline")
+    if not value.samples:
+        return _incomplete(value, "the session holds none of its samples")
+    variables = terms.variables(value.check, variable)
+    try:
+        decision = _decision(value, entry, terms, fresh, variables)
+    except judge.JudgeError as error:
+        return _incomplete(value, str(error))
+    samples = fresh if decision.set_aside else [*value.samples, *fresh]
+    days = len(entry.by_day(variable))
+    return Verdict.on(
+        value,
+        decision.name,
+        value=statistics.median(samples),
+        baseline=entry.values[variable],
+        change=decision.change,
+        interval=decision.interval,
+        p=decision.p,
+        repeats=len(value.samples) + len(fresh),
+        finds=decision.detectable,
+        wanted=decision.wanted,
+        reference=FEW_DAYS if days < plan.LEAST_DAYS else BASELINE,
+        fresh=decision.fresh,
+        later=decision.later,
+        set_aside=decision.set_aside,
+        reason=OPPOSED if decision.opposed else "",
+    )
+
+
+def _incomplete(value: Value, reason: str) -> Verdict:
+    return Verdict.on(value, "incomplete", reason=reason)
+
+
+def _had_no_direction(value: Value, entry: Entry, terms: Terms) -> bool:
+    """Whether the baseline does not judge the variable for want of a direction alone."""
+    variable = value.variable
+    if entry.lower_is_better(variable) is None:
+        return True
+    if entry.noise[variable].finds is not None:
+        return False
+    count, drift = terms.also_unjudged(value), terms.drift(value)
+    return judge.detectable_change(entry.by_day(variable), count, drift) is not None
+
+
+def _unless_it_changed(
+    unjudged: Verdict, value: Value, entry: Entry, terms: Terms, fresh: list[float], fix: str = ""
+) -> Verdict:
+    """The verdict on a variable without direction; incomplete if it changed either way."""
+    if value.unit != entry.units[value.variable]:
+        return unjudged
+    try:
+        decision = _decision(value, entry, terms, fresh, terms.also_unjudged(value))
+    except judge.JudgeError:
+        return unjudged
+    return changed_without_direction(unjudged, decision, entry.values[value.variable], fix)
+
+
+def _decision(
+    value: Value, entry: Entry, terms: Terms, fresh: list[float], variables: float
+) -> judge.Decision:
+    """The decision on a value, with its fresh samples.
+
+    :arg variables: number of variables that share the error.
+    """
+    recorded, better = entry.by_day(value.variable), bool(value.lower_is_better)
+    shared = variables, terms.drift(value)
+    if fresh:
+        return judge.judge_in_two_stages(recorded, value.samples, fresh, better, *shared)
+    return judge.judge(recorded, value.samples, better, *shared)

@@ -1,0 +1,247 @@
+"""A session, what it is compared with, and what follows from both. Each is computed once."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from nearmetal import results
+from nearmetal.expectations.entries import ExpectationError
+from nearmetal.judge import baseline as baselines
+from nearmetal.judge import confirm, fresh, native_ratio, pooled, selection
+from nearmetal.judge.alpha_weights import AlphaWeights
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.by_baseline import Fresh, Terms, judge_session
+from nearmetal.judge.days import Day, Drifts, day_of, drifts
+from nearmetal.judge.expected import Expectations
+from nearmetal.judge.explain import prior_state, ranking, rules, symptoms
+from nearmetal.judge.fresh import OnOtherNodes, Remeasured, Vanished
+from nearmetal.judge.history import ChangePoint, change_points
+from nearmetal.judge.verdict import CHANGED, GateReport, Likely
+from nearmetal.judge.without_baseline import Bounded, judge_without_baseline
+from nearmetal.model import naming
+from nearmetal.results import Database, Session
+
+#: Sessions among which the one to compare with is looked for, where there is no baseline.
+LOOK_BACK = 20
+
+
+def baseline_of(system: str) -> Baseline | None:
+    """The system's baseline; None if it has none. Raises BaselineError for one that is damaged."""
+    # A name that is none of a file has no baseline.
+    if naming.stem(system) != system or not os.path.lexists(baselines.path_of(system)):
+        return None
+    return baselines.load(system)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A session with its baseline, the history that it is part of, and expectations."""
+
+    session: Session
+    baseline: Baseline | None = None
+    #: None: the session stands alone
+    history: Database | None = None
+    expectations: Expectations = field(default_factory=Expectations)
+    #: which variables are judged, and how they share the error
+    weights: AlphaWeights = field(default_factory=AlphaWeights)
+
+    @classmethod
+    def of(
+        cls, session: Session, history: Database, weights: AlphaWeights | None = None
+    ) -> Campaign:
+        """The campaign of a stored session, with what its system has. Raises BaselineError.
+
+        :raises WeightsError: a pattern of `weights` matches no variable.
+        """
+        weights = weights or AlphaWeights()
+        baseline = baseline_of(session.system)
+        session = weights.of_session(session, baseline)
+        if baseline is not None:
+            baseline = weights.of_baseline(baseline)
+        return cls(session, baseline, history, Expectations.of(session.system), weights)
+
+    @cached_property
+    def terms(self) -> Terms:
+        """What the verdicts on all variables share. Needs a baseline."""
+        assert self.baseline is not None
+        keys = [case.key for case in self.session.cases if case.key in self.baseline.entries]
+        # With `--distribute`, a variable counts once for each node.
+        weight = max(self.baseline.weight(self.baseline.entries), self.baseline.weight(keys))
+        promised, note = selection.promised(self.session, self.baseline)
+        return Terms(self.baseline, self.day, weight, frozenset(promised), note)
+
+    @cached_property
+    def directed(self) -> Session:
+        """The session with the baseline's directions, and with ratios to native."""
+        assert self.baseline is not None
+        return native_ratio.with_ratios(self.baseline.directed(self.session))
+
+    @cached_property
+    def drifts(self) -> Drifts:
+        """Drift of the baseline's variables between days."""
+        assert self.baseline is not None
+        return drifts(self.baseline)
+
+    @cached_property
+    def day(self) -> Day:
+        """The drifts that hold for the session's day."""
+        assert self.baseline is not None
+        return day_of(self.directed, self.baseline, self.drifts)
+
+    @cached_property
+    def past(self) -> list[Session]:
+        """The system's sessions up to this one, oldest first."""
+        if self.history is None:
+            return [self.session]
+        found = []
+        for one in results.sessions(self.history):
+            if one.system == self.session.system and one.order <= self.session.order:
+                found.append(one)
+        return found
+
+    @cached_property
+    def since_baseline(self) -> list[Session]:
+        """The sessions after the baseline's, up to this one."""
+        assert self.baseline is not None
+        return pooled.since(self.baseline, self.past)
+
+    @cached_property
+    def earlier(self) -> list[Session]:
+        """The sessions between the baseline and this one, as their confirmations left them."""
+        between = [one for one in self.since_baseline if one.uuid != self.session.uuid]
+        return fresh.with_confirmations(between, self.history) if self.history else between
+
+    @cached_property
+    def session_before(self) -> Session | None:
+        """Of the last sessions before this one: the newest with most of its cases."""
+        if self.history is None:
+            return None
+        cases = {case.where for case in self.session.cases if case.measured}
+        newest = results.sessions(self.history, newest_first=True)
+        before = (one for one in newest if one.precedes(self.session))
+        found, most = None, 0
+        for one in itertools.islice(before, LOOK_BACK):
+            shared = len(cases.intersection(case.where for case in one.cases if case.counts))
+            if shared > most:
+                found, most = one, shared
+            if most == len(cases):
+                break
+        return found
+
+    def stored(self) -> Remeasured:
+        """What the stored confirmations of the session measured. Raises ResultsError."""
+        if self.history is None:
+            return Remeasured()
+        confirmations = results.confirmations(self.history, self.session)
+        return Remeasured.of(self.session, confirmations)
+
+    def judge_alone(self, fresh: Fresh) -> GateReport:
+        """The report against the baseline, by this session alone."""
+        return judge_session(self.directed, self.terms, fresh)
+
+    def judge_against_baseline(self, fresh: Fresh) -> GateReport:
+        """The report against the baseline.
+
+        What the session alone leaves undecided is judged by all sessions since the baseline.
+
+        :arg fresh: samples of its confirmations.
+        """
+        return pooled.judge_pooled(self.judge_alone(fresh), self.terms, self.earlier, fresh)
+
+    def verdicts(self, fresh: Fresh | None = None) -> GateReport:
+        """The report against baseline or session before, and expectations.
+
+        :arg fresh: samples of its confirmations; default: those in the database.
+        """
+        if self.baseline is not None:
+            samples = self.stored().samples if fresh is None else fresh
+            return self.expectations.apply(self.judge_against_baseline(samples))
+        expectations, bounded = self.expectations, Bounded()
+        try:
+            bounded = expectations.bounded(self.session)
+        except ExpectationError as error:
+            expectations = Expectations(broken=str(error))
+        report = judge_without_baseline(self.session, self.session_before, bounded)
+        return expectations.apply(report)
+
+    def confirm(
+        self,
+        reframe: list[str],
+        bounds: confirm.Bounds,
+        say: Callable[[str], None],
+        which: str,
+        after_round: Callable[[GateReport], None],
+        nodes: Callable[[], dict[str, int]] = dict,
+    ) -> GateReport:
+        """The report after suspicious cases were measured again. Needs a baseline.
+
+        :arg nodes: function: number of nodes by partition, where regressed cases are measured on
+            other nodes too.
+        :raises ConfirmError: nothing was measured again.
+        """
+        assert self.history is not None
+        clock = confirm.Clock(bounds.within)
+        report = confirm.measure_again(
+            self.judge_against_baseline,
+            self.stored().samples,
+            self.history,
+            reframe,
+            bounds,
+            say,
+            which,
+            lambda so_far: after_round(self.expectations.apply(so_far)),
+        )
+        confirm.measure_on_other_nodes(report, self.history, reframe, nodes(), say, clock.left)
+        return self.expectations.apply(report)
+
+    def vanished(self, confirmations: list[Session]) -> list[Vanished]:
+        """Changes of the session that its stored confirmations did not show."""
+        remeasured = Remeasured.of(self.session, confirmations)
+        seen = []
+        for one in self.judge_against_baseline({}).verdicts:
+            if one.name in CHANGED and one.where in remeasured.repeats:
+                seen.append(one)
+        if not seen:
+            return []
+        report = self.judge_against_baseline(remeasured.samples)
+        return fresh.vanished(report, seen, remeasured)
+
+    def on_other_nodes(self, report: GateReport) -> list[OnOtherNodes]:
+        """What other nodes showed of each regressed variable that they measured."""
+        if self.baseline is None or self.history is None:
+            return []
+        cases = fresh.measured_on_other_nodes(self.session, self.history)
+        return fresh.on_other_nodes(report, cases, self.baseline, self.drifts) if cases else []
+
+    def moved(self) -> list[ChangePoint]:
+        """Change points of the judged variables after the baseline's sessions, and creeps."""
+        later = {one.uuid for one in self.since_baseline}
+        judged = {case.where for case in self.session.cases}
+        points = []
+        for point in change_points(self.past):
+            where = point.check, point.partition, point.environ
+            is_new = point.session in later or (point.creeps and where in judged)
+            if is_new and self.weights.selects(point.check, point.variable):
+                points.append(point)
+        return points
+
+    def causes(self, report: GateReport) -> tuple[Likely, ...]:
+        """The likely causes of what got worse. Raises RulesError."""
+        if not any(map(symptoms.calls, report.verdicts)):
+            return ()
+        known, past = rules.load(), results.sessions(self.history) if self.history else ()
+        earlier = (one for one in past if one.precedes(self.session))
+        then = prior_state.before(self.session, self.baseline, earlier)
+        shown = fresh.signs(self.on_other_nodes(report))
+        return ranking.likely_causes(symptoms.observe(report, then, known, shown), known)
+
+    def explained(self, report: GateReport) -> GateReport:
+        """The report with its likely causes; if the rules cannot be read, with a note on it."""
+        try:
+            return replace(report, causes=self.causes(report))
+        except rules.RulesError as error:
+            return report.noting(f"not explained: {error}")

@@ -1,0 +1,210 @@
+"""A system's expectations, and a session compared with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from nearmetal.compare import limits
+from nearmetal.errors import NearmetalError
+from nearmetal.expectations import entries, judge, known
+from nearmetal.expectations.entries import Expectation
+from nearmetal.expectations.expression import Names
+from nearmetal.expectations.judge import Deviation, Measured, Place
+from nearmetal.judge.verdict import EXPECTATION, GateReport, Verdict, worst_first
+from nearmetal.judge.without_baseline import Bounded
+from nearmetal.model import naming
+from nearmetal.results import Case, Session, parameters
+from nearmetal.site.system import NotDescribed, System
+from nearmetal.util.suggest import shorten
+
+
+class Partition:
+    """A partition of a site's file, with the expectations that apply there."""
+
+    def __init__(self, system: System, described: dict, shipped: dict):
+        configured = system.configured(described)
+        extras, features = configured["extras"], frozenset(configured["features"])
+        self.name, self.fullname = described["name"], f"{system.name}:{described['name']}"
+        where = f"{system.path}: {self.fullname}"
+        environments = system.environments
+        self.places: dict[str, Place] = {}
+        for name in described["environs"]:
+            own = frozenset(environments[name].get("features", ()))
+            self.places[name] = Place(extras, features, own, where)
+        self.expectations: dict[str, Expectation] = shipped
+        if entries.OVERRIDES in extras:
+            self.expectations = entries.overridden(
+                shipped, extras[entries.OVERRIDES], f"{where}: extras.{entries.OVERRIDES}"
+            )
+        self.names = Names(judge.of_extras(extras))
+        self._refuse_bounds_without_a_value()
+
+    def _refuse_bounds_without_a_value(self) -> None:
+        """Raise ExpectationError if no value is within the bounds of a shipped check's variable."""
+        places = {place.environ_features: place for place in self.places.values()}
+        for place in places.values():
+            selected = [one for one in self.expectations.values() if judge.selects(one, place)]
+            for check, chosen, variables in known.cases():
+                judge.references(selected, Measured(check, place, chosen), variables)
+
+    def applying(self) -> list[Expectation]:
+        """Those that select it with at least one of its environments."""
+        applying = []
+        for one in self.expectations.values():
+            if any(judge.selects(one, place) for place in self.places.values()):
+                applying.append(one)
+        return applying
+
+
+def read_partitions(system: str) -> dict[str, Partition]:
+    """The partitions of a system's file by name. Raises NearmetalError."""
+    site, shipped = System.named(system), entries.load()
+    return {one["name"]: Partition(site, one, shipped) for one in site.partitions}
+
+
+def numbers_of(system: str) -> limits.Numbers:
+    """Numbers in the extras of a system's partitions; {} if the system's file cannot be read."""
+    try:
+        site = System.named(system)
+    except NearmetalError:
+        return {}
+    return {one["name"]: judge.of_extras(one["extras"]) for one in site.partitions}
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """The expectations of a system's partitions, or why there are none."""
+
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    #: no file describes the system
+    note: str = ""
+    #: the file, or one of the expectations, cannot be used
+    broken: str = ""
+
+    @classmethod
+    def of(cls, system: str) -> Expectations:
+        """Those of a system's file."""
+        try:
+            return cls(read_partitions(system))
+        except NotDescribed as error:
+            return cls(note=f"not held against expectations: {error}")
+        except NearmetalError as error:
+            return cls(broken=str(error))
+
+    def bounded(self, session: Session) -> Bounded:
+        """The variables of each case that an expectation bounds. Raises ExpectationError."""
+        bounded = Bounded()
+        for case, measured in _measured(session, self.partitions):
+            selected = self.partitions[case.partition].expectations.values()
+            found = judge.references(selected, measured, measured.values)
+            bounded[case.where] = frozenset(found)
+        return bounded
+
+    def deviations(self, session: Session) -> list[Deviation]:
+        """What of a session is beyond expectations, over one case and over several."""
+        cases = [measured for _, measured in _measured(session, self.partitions)]
+        by_partition = {name: one.expectations for name, one in self.partitions.items()}
+        return judge.of_session(by_partition, cases)
+
+    def apply(self, report: GateReport) -> GateReport:
+        """The report, with `deviates` in place of the verdicts on variables beyond an expectation.
+
+        Of a disturbed case these are `disturbed`, with the deviation in the reason. If it cannot be
+        known what deviates, the session is incomplete.
+        """
+        session = report.session
+        verdicts = with_deviations(report, self.deviations(session))
+        if self.broken:
+            reason = f"the session was not held against expectations: {self.broken}"
+            verdicts.append(Verdict.incomplete(reason, reference=EXPECTATION))
+        note = self.note or self._not_described(session)
+        return replace(report, verdicts=worst_first(verdicts)).noting(note)
+
+    def _not_described(self, session: Session) -> str:
+        """A note on the measured partitions and environments that the file does not describe."""
+        missing = set()
+        for case in session.cases:
+            partition = self.partitions.get(case.partition)
+            if case.measured and not (partition and case.environ in partition.places):
+                missing.add(f"{case.partition} with {case.environ}")
+        if not missing or not self.partitions:
+            return ""
+        return (
+            f"not held against expectations: {shorten(sorted(missing))}, which the file of "
+            f"{session.system} does not describe now"
+        )
+
+
+def _measured(
+    session: Session, partitions: Mapping[str, Partition]
+) -> Iterator[tuple[Case, Measured]]:
+    """The measured cases of partitions that the site's file describes, as expectations see them."""
+    for case in session.cases:
+        partition = partitions.get(case.partition)
+        if not case.measured or partition is None or case.environ not in partition.places:
+            continue
+        measured = Measured(
+            case.check.split(" ", 1)[0],
+            partition.places[case.environ],
+            dict(parameters(case.check)),
+            case.partition,
+            case.environ,
+            {value.variable: value.value for value in case.values},
+            {value.variable: value.samples for value in case.values if value.samples},
+            case.facts,
+            {value.variable: value.unit for value in case.values},
+            case.node,
+        )
+        yield case, measured
+
+
+def with_deviations(report: GateReport, deviations: Iterable[Deviation]) -> list[Verdict]:
+    """The verdicts of a report; those on variables beyond an expectation say so."""
+    verdicts = list(report.verdicts)
+    cases = {case.where: case for case in report.session.cases}
+    places: dict[tuple, list[int]] = {}
+    for place, verdict in enumerate(verdicts):
+        places.setdefault(_subject_of(verdict), []).append(place)
+    for deviation in deviations:
+        case = deviation.case
+        subject = (
+            *(case.check, case.partition, case.node, case.environ, deviation.variable),
+            frozenset(case.parameters.items()),
+        )
+        if subject not in places:
+            # It is of no single variable.
+            places[subject] = [len(verdicts)]
+            where = displayed(case), case.partition, case.environ, deviation.variable
+            verdicts.append(Verdict(*where, unit="", name="deviates", node=case.node))
+        for place in places[subject]:
+            one = verdicts[place]
+            verdicts[place] = _beyond(one, deviation, cases.get(one.where))
+    return verdicts
+
+
+def displayed(case: Measured) -> str:
+    """The case's check with its parameters, as ReFrame displays it."""
+    return " ".join([case.check, *(f"%{key}={value}" for key, value in case.parameters.items())])
+
+
+def _subject_of(verdict: Verdict) -> tuple:
+    """What a verdict shares with the deviations that are about it."""
+    check = verdict.check.split(" ", 1)[0]
+    chosen = frozenset(dict(naming.PARAMETER.findall(verdict.check)).items())
+    return check, verdict.partition, verdict.node, verdict.environ, verdict.variable, chosen
+
+
+def _beyond(verdict: Verdict, deviation: Deviation, case: Case | None) -> Verdict:
+    """The verdict on a variable beyond an expectation."""
+    kept = verdict.reason if verdict.name in ("deviates", "disturbed") else ""
+    causes = [cause.text for cause in case.disturbed] if case else []
+    reasons = [deviation.said, kept, *(text for text in causes if text not in kept)]
+    return replace(
+        verdict,
+        name="disturbed" if causes and deviation.of_values else "deviates",
+        reason="; ".join(filter(None, reasons)),
+        reference=EXPECTATION,
+        # Beside another deviation, the median deviates if it does by either of them.
+        of_repeats=deviation.of_repeats and (verdict.of_repeats or verdict.name != "deviates"),
+    )

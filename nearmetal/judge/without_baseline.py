@@ -1,0 +1,160 @@
+"""Judges a session of a system without a baseline: by expectations and the session before it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from nearmetal.judge import foreign
+from nearmetal.judge.baseline import line_of_direction, without_direction
+from nearmetal.judge.verdict import (
+    CHANGED,
+    EXPECTATION,
+    EXPECTED,
+    NOTHING,
+    SESSION_BEFORE,
+    GateReport,
+    Verdict,
+    Where,
+    changed_without_direction,
+    compared,
+    lacking,
+    undisturbed,
+    unexpected_pass,
+    unmeasured,
+    worst_first,
+)
+from nearmetal.results import XFAIL, Case, Session, Value
+from nearmetal.stats import plan, two_sessions
+from nearmetal.stats.judge import Decision, JudgeError
+from nearmetal.util.suggest import shorten
+
+#: The change that counts where the typical one is two_sessions.LEAST.
+DIFFERENT = math.expm1(two_sessions.DISTANCE * math.log1p(two_sessions.LEAST))
+#: Variables by case that an expectation bounds.
+Bounded = dict[Where, frozenset[str]]
+
+
+def judge_without_baseline(
+    session: Session, before: Session | None, bounded: Bounded
+) -> GateReport:
+    """Judge a session of a system that has no baseline.
+
+    :arg before: the session before, if there is one.
+    :arg bounded: variables that an expectation bounds; `Expectations.apply` adds those beyond it.
+    """
+    verdicts: list[Verdict] = []
+    judged: list[tuple[Case, Value]] = []
+    for case in sorted(session.cases, key=lambda case: case.where):
+        if case.measured:
+            judged += [(case, value) for value in case.values]
+        else:
+            verdicts.append(unmeasured(case, node=case.node, reference=NOTHING))
+    for (case, value), comparison in zip(judged, _compare(judged, before)):
+        one = _by_expectations(case, value, bounded.get(case.where, frozenset()))
+        one = _by_comparison(one, case, value, comparison)
+        verdicts.append(_as_expected(one, case, value))
+    verdicts += lacking(session, reference=NOTHING)
+    finds = [one.finds for one in verdicts if one.reference == SESSION_BEFORE and one.finds]
+    least = max(finds, default=two_sessions.LEAST)
+    return GateReport(session, worst_first(verdicts), tuple(_notes(session, before, least)))
+
+
+def _by_expectations(case: Case, value: Value, bounded: frozenset[str]) -> Verdict:
+    """Of a disturbed case, all variables are disturbed: also those that no expectation bounds."""
+    one = Verdict.unjudged(value, "", "ok", node=case.node, reference=EXPECTATION)
+    if case.disturbed:
+        return undisturbed(one, case)
+    if value.variable in bounded:
+        return one
+    return replace(one, name="not judged", reason="no baseline, and no expectation bounds it")
+
+
+#: A value of the session before, and the decision on the change since; None: not comparable.
+Comparison = tuple[Value, Decision | JudgeError] | None
+
+
+def _compare(judged: list[tuple[Case, Value]], before: Session | None) -> list[Comparison]:
+    """Each value compared with the session before. What a usual change is, all of them show."""
+    earlier: dict[tuple[Where, str], Value] = {}
+    for case in before.cases if before else ():
+        if case.counts:
+            for value in case.values:
+                earlier.setdefault((case.where, value.variable), value)
+    pairs: list[tuple[Value, Value] | None] = []
+    for case, now in judged:
+        then = earlier.get((case.where, now.variable))
+        pairs.append((then, now) if then and then.unit == now.unit else None)
+    samples = []
+    for pair in filter(None, pairs):
+        then, now = pair
+        better = bool(now.lower_is_better)
+        samples.append(two_sessions.Samples(then.samples, now.samples, better))
+    decisions = iter(two_sessions.judge(samples))
+    return [(pair[0], next(decisions)) if pair else None for pair in pairs]
+
+
+def _by_comparison(one: Verdict, case: Case, value: Value, comparison: Comparison) -> Verdict:
+    """The verdict, replaced by what the session before says."""
+    if comparison is None:
+        return one
+    then, decision = comparison
+    if isinstance(decision, JudgeError):
+        return replace(one, reason=str(decision)) if one.name == "not judged" else one
+    if value.lower_is_better is not None:
+        more = {"name": decision.name, "reason": "", "reference": SESSION_BEFORE}
+        one = compared(one, decision, then.value, **more)
+    elif decision.name in CHANGED:
+        unjudged = replace(one, reason=without_direction(one.unit), reference=SESSION_BEFORE)
+        fix = f". Fix: {line_of_direction(one.unit)}"
+        one = changed_without_direction(unjudged, decision, then.value, fix)
+    return undisturbed(one, case)
+
+
+def _as_expected(one: Verdict, case: Case, value: Value) -> Verdict:
+    """The verdict; XFAIL, or incomplete for XPASS, as ReFrame marked the variable."""
+    if value.expected == XFAIL:
+        reason = case.xfail or EXPECTED
+        return Verdict.unjudged(value, reason, XFAIL, node=case.node, reference=NOTHING)
+    return unexpected_pass(one, value)
+
+
+def _notes(session: Session, before: Session | None, least: float) -> Iterable[str]:
+    """
+    :arg least: the change, as a fraction, beyond which one against the session before counts.
+    """
+    record = f"`nearmetal baseline record --system {session.system}`"
+    option = foreign.repeats(plan.LEVEL_REPEATS, session.cases)
+    if before is None:
+        yield (
+            "no baseline, and no earlier session to compare with: judged against expectations "
+            "alone. The next session is compared with this one"
+        )
+    else:
+        yield (
+            f"no baseline: judged against session {before.uuid} of {before.started}, and against "
+            "expectations. How much sessions differ without a cause is unknown, so that only "
+            f"changes of more than {100 * least:.0f} % count"
+        )
+        if least > DIFFERENT:
+            yield (
+                "Most variables changed since that session by more than "
+                f"{100 * two_sessions.LEAST:.0f} %, so that nobody knows what a usual change is. "
+                "Fix: run again on the unchanged system, and compare with this session"
+            )
+        there = {*(case.where for case in session.cases), *session.skipped}
+        gone = [" | ".join(case.where) for case in before.cases if case.where not in there]
+        if gone:
+            yield (
+                f"{len(gone)} of the {len(before.cases)} cases of session {before.uuid} are not in "
+                f"this one: {shorten(gone)}"
+            )
+    yield (
+        f"{plan.LEAST_LEVELS} sessions of {plan.LEVEL_REPEATS} repeats ({option}), at least "
+        f"{plan.LEVEL_MINUTES} minutes apart, and {record} give a baseline that finds smaller "
+        "changes; sessions on eight days also show how much days differ"
+    )
+    yield from session.notes
+    if alone := foreign.note(session.cases):
+        yield alone
