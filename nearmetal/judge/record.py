@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -22,7 +24,7 @@ from nearmetal.judge.baseline import (
     line_of_direction,
     without_direction,
 )
-from nearmetal.judge.days import drifts, few_days
+from nearmetal.judge.days import Series, drifts, few_days
 from nearmetal.model import metrics, settings
 from nearmetal.model.facts import changed_facts, nodes_in
 from nearmetal.results import FACTS, Case, Database, Session, Value
@@ -71,13 +73,14 @@ def choose(
 
 def least_samples(sessions: list[Session]) -> int:
     """The least number of undisturbed samples that a variable has in all sessions together."""
-    found: Counter[tuple] = Counter()
+    counts: Counter[tuple] = Counter()
     for session in sessions:
         for case in session.cases:
             for value in case.values if case.measured else ():
+                # A variable that was always disturbed counts with 0.
                 key = value.check, value.place, value.environ, value.variable
-                found[key] += 0 if case.disturbed else len(value.samples)
-    return min(found.values(), default=plan.LEAST_BASELINE)
+                counts[key] += 0 if case.disturbed else len(value.samples)
+    return min(counts.values(), default=plan.LEAST_BASELINE)
 
 
 def unfit(session: Session) -> str:
@@ -87,6 +90,10 @@ def unfit(session: Session) -> str:
     if any(case.varied for case in session.cases):
         return "set variables of its checks by -P, but a baseline is of the checks as they are"
     return ""
+
+
+#: A case in each session that holds it.
+Measured = list[tuple[Session, Case]]
 
 
 def record(
@@ -104,34 +111,47 @@ def record(
             f"Fix: `reframe -c reframe_checks -r --system {before.system}` first"
         )
     sessions = [native_ratio.with_ratios(before.directed(session)) for session in sessions]
-    found: dict[Key, list[tuple[Session, Case]]] = {}
+    held: dict[Key, Measured] = {}
     for session in sessions:
-        for key, case in _first_cases(session).items():
-            found.setdefault(key, []).append((session, case))
+        # Of several cases with one key, the first.
+        for key, case in {case.key: case for case in reversed(session.cases)}.items():
+            held.setdefault(key, []).append((session, case))
     for session in sessions:
-        _refuse_unsuitable(session, set(found), before.system)
-    entries, notes = {}, []
-    for key in sorted(found):
-        passed, failing, said = _expected_failures(key, found[key])
-        notes += said
-        if not passed:
-            continue
-        measured, left_out = _undisturbed(key, passed)
-        notes += left_out
-        kept = [session for session, _ in measured]
-        cases = [_without(case, failing) for _, case in measured]
-        notes += _refuse_changed_facts(key, cases, kept)
-        earlier = before.entries.get(key) if add else None
-        if earlier:
-            earlier = _entry_without(earlier, failing)
-        if earlier:
-            notes += _refuse_other_facts(key, earlier, cases)
-        entries[key] = _entry(key, cases, kept, earlier)
+        _refuse_unsuitable(session, set(held), before.system)
+    entries: dict[Key, Entry] = {}
+    notes: list[str] = []
+    for key, measured in sorted(held.items()):
+        entry = _recorded(key, measured, before.entries.get(key) if add else None, notes)
+        if entry:
+            entries[key] = entry
     after = Baseline(before.system, before.path, {**before.entries, **entries})
     after = _with_detectable_changes(after, leave_out_noisy, notes)
-    every = [case for session in sessions for case in session.cases]
-    option, lacking = foreign.repeats(plan.LEVEL_REPEATS, every), foreign.note(every)
-    return after, list(dict.fromkeys(filter(None, [*notes, *_next_step(after, option), lacking])))
+    cases = [case for session in sessions for case in session.cases]
+    notes += _next_step(after, foreign.repeats(plan.LEVEL_REPEATS, cases))
+    notes.append(foreign.note(cases))
+    return after, list(dict.fromkeys(filter(None, notes)))
+
+
+def _recorded(
+    key: Key, measured: Measured, earlier: Entry | None, notes: list[str]
+) -> Entry | None:
+    """The entry of a case; None if nothing of it passed.
+
+    :arg earlier: the entry whose samples are kept.
+    :arg notes: receives notes for the reviewer.
+    """
+    passed, failing = _expected_failures(key, measured, notes)
+    if not passed:
+        return None
+    kept = _undisturbed(key, passed, notes)
+    sessions = [session for session, _ in kept]
+    cases = [_without(case, failing) for _, case in kept]
+    _refuse_changed_facts(key, cases, sessions, notes)
+    if earlier:
+        samples = {name: of for name, of in earlier.samples.items() if name not in failing}
+        earlier = replace(earlier, samples=samples)
+        _refuse_other_facts(key, earlier, cases, notes)
+    return _entry(key, cases, sessions, earlier)
 
 
 def _next_step(baseline: Baseline, option: str) -> list[str]:
@@ -139,21 +159,20 @@ def _next_step(baseline: Baseline, option: str) -> list[str]:
 
     :arg option: ReFrame's for as many repeats as a session of LEAST_LEVELS needs.
     """
-    judged = [
-        (key, name)
-        for key, entry in baseline.entries.items()
-        for name, noise in entry.noise.items()
-        if noise.finds is not None
-    ]
-    few = few_days(baseline, judged)
+    least: dict[Series, float] = {}
+    finds: list[float] = []
+    for key, entry in baseline.entries.items():
+        for name, noise in entry.noise.items():
+            if noise.finds is not None:
+                least[key, name] = entry.least_drift(name)
+                finds.append(noise.finds)
+    few = few_days(baseline, least)
     if not few:
         return []
-    least = {one: baseline.entries[one[0]].least_drift(one[1]) for one in judged}
-    finds = statistics.median(baseline.entries[key].noise[name].finds or 0 for key, name in judged)
     lines = [
-        few,
+        few[0].upper() + few[1:],
         *_measured_drift(baseline, least),
-        f"Half of the variables find {100 * finds:.0f} %",
+        f"Half of the variables find {100 * statistics.median(finds):.0f} %",
     ]
     if plan.UNKNOWN_DRIFT in least.values():
         lines.append(
@@ -166,17 +185,20 @@ def _next_step(baseline: Baseline, option: str) -> list[str]:
         f"`nearmetal baseline record --system {baseline.system} --add` on other days adds sessions "
         "that are ok, and finds smaller changes"
     )
-    return [". ".join(line[0].upper() + line[1:] for line in lines)]
+    return [". ".join(lines)]
 
 
-def _measured_drift(baseline: Baseline, least: dict[tuple[Key, str], float]) -> list[str]:
+def _measured_drift(baseline: Baseline, least: dict[Series, float]) -> list[str]:
     """A sentence on the variables that drift by more than is assumed of them."""
-    found = {one: of for one, of in drifts(baseline).items() if one in least and of > least[one]}
-    if not found:
+    more = {}
+    for series, drift in drifts(baseline).items():
+        if series in least and drift > least[series]:
+            more[series] = drift
+    if not more:
         return []
-    (key, name), most = max(found.items(), key=lambda one: one[1])
+    (key, name), most = max(more.items(), key=lambda one: one[1])
     where = f"{name} of {' | '.join(key)}"
-    return [f"Its sessions differ in {len(found)} variables, most in {where}: {100 * most:.1f} %"]
+    return [f"Its sessions differ in {len(more)} variables, most in {where}: {100 * most:.1f} %"]
 
 
 def _refuse_unsuitable(session: Session, keys: set[Key], system: str) -> None:
@@ -187,10 +209,7 @@ def _refuse_unsuitable(session: Session, keys: set[Key], system: str) -> None:
             f"{name} is of system {session.system}, not of {system}. Fix: leave it out of "
             f"--session, or give --system {session.system}"
         )
-    reason = unfit(session)
-    if reason:
-        raise BaselineError(f"{name} {reason}. Fix: name other sessions with --session")
-    if reason := failed(session):
+    if reason := unfit(session) or failed(session):
         raise BaselineError(f"{name} {reason}. Fix: name other sessions with --session")
     missing = keys - {case.key for case in session.cases}
     if missing:
@@ -204,43 +223,29 @@ def _refuse_unsuitable(session: Session, keys: set[Key], system: str) -> None:
 def failed(session: Session) -> str:
     """Which case of a session failed, and why; '' if none did."""
     for case in session.failures:
-        if not _recordable(case):
+        # The next baseline includes a case that failed only because the baseline lacks it, or by an
+        # expectation, of which `nearmetal baseline record` warns.
+        if not case.measured or not (case.unreferenced or case.unexpected):
             where = f"{case.check} on {case.partition} with {case.environ}"
             return f"failed: {where}: {first_line(case.failure or '').rstrip('.')}"
     return ""
 
 
-def _recordable(case: Case) -> bool:
-    """Whether a case failed only because the baseline lacks it, or by an expectation.
-
-    The next baseline includes it. `nearmetal baseline record` warns of an expectation.
-    """
-    return case.measured and bool(case.unreferenced or case.unexpected)
-
-
-def _first_cases(session: Session) -> dict[Key, Case]:
-    """The session's cases by key; of several, the first."""
-    return {case.key: case for case in reversed(session.cases)}
-
-
-def _expected_failures(
-    key: Key, measured: list[tuple[Session, Case]]
-) -> tuple[list[tuple[Session, Case]], set[str], list[str]]:
-    """The sessions with values of a case beside its expected failures; these failures as variables,
-    and as notes.
-
-    :arg measured: the case in each session.
-    """
-    cases = [case for _, case in measured]
-    failing = {one.variable for case in cases for one in case.values if one.expected}
-    passed = [
-        (session, case)
-        for session, case in measured
-        if not case.xfail or _without(case, failing).values
-    ]
-    reasons = dict.fromkeys(case.xfail for case in cases if case.xfail)
+def _expected_failures(key: Key, measured: Measured, notes: list[str]) -> tuple[Measured, set[str]]:
+    """The sessions with values beside expected failures, and these failures as variables."""
+    failing = set()
+    for _, case in measured:
+        failing.update(value.variable for value in case.values if value.expected)
+    passed = []
+    reasons = {}
+    for session, case in measured:
+        if not case.xfail or _without(case, failing).values:
+            passed.append((session, case))
+        if case.xfail:
+            reasons[case.xfail] = None
     what = f"{', '.join(sorted(failing))} of {' | '.join(key)}" if failing else " | ".join(key)
-    return passed, failing, [f"xfail: {what} is left out: {reason}" for reason in reasons]
+    notes += [f"xfail: {what} is left out: {reason}" for reason in reasons]
+    return passed, failing
 
 
 def _without(case: Case, variables: set[str]) -> Case:
@@ -248,85 +253,68 @@ def _without(case: Case, variables: set[str]) -> Case:
     return replace(case, values=tuple(one for one in case.values if one.variable not in variables))
 
 
-def _entry_without(entry: Entry, variables: set[str]) -> Entry:
-    """The entry without the samples of some variables."""
-    samples = {name: of for name, of in entry.samples.items() if name not in variables}
-    return replace(entry, samples=samples)
-
-
-def _undisturbed(
-    key: Key, measured: list[tuple[Session, Case]]
-) -> tuple[list[tuple[Session, Case]], list[str]]:
-    """The sessions in which nothing disturbed the case, and a note on each of the others.
-
-    Raises BaselineError if it was disturbed in all of them.
-
-    :arg measured: the case in each session.
-    """
-    kept: list[tuple[Session, Case]] = []
-    notes, why, name = [], "", " | ".join(key)
+def _undisturbed(key: Key, measured: Measured, notes: list[str]) -> Measured:
+    """The sessions in which nothing disturbed the case. Raises BaselineError if there is none."""
+    kept: Measured = []
+    why, name = "", " | ".join(key)
     for session, case in measured:
-        if causes := case.disturbed:
-            why = causes[0].text
-            notes.append(
-                f"{name}: session {session.uuid} is left out, since something else used the "
-                f"nodes: {why}"
-            )
-        else:
+        if not case.disturbed:
             kept.append((session, case))
+            continue
+        why = case.disturbed[0].text
+        notes.append(
+            f"{name}: session {session.uuid} is left out, since something else used the nodes: "
+            f"{why}"
+        )
     if not kept:
         raise BaselineError(
             f"{name}: something else used the nodes in all sessions: {why}. Fix: end it, and run "
             "the check again"
         )
-    return kept, notes
+    return kept
 
 
-def _refuse_changed_facts(key: Key, cases: list[Case], sessions: list[Session]) -> list[str]:
-    """Raise BaselineError if a fact differs between cases. Returns notes on facts that may."""
-    notes = []
+def _refuse_changed_facts(
+    key: Key, cases: list[Case], sessions: list[Session], notes: list[str]
+) -> None:
+    """Raise BaselineError if a fact differs between cases that may not."""
     strict = (*FACTS, settings.FACT)
-    others = {fact for case in cases[1:] for fact in changed_facts(cases[0].facts, case.facts)}
+    others: set[str] = set()
+    for case in cases[1:]:
+        others.update(changed_facts(cases[0].facts, case.facts))
     for fact in (*strict, *sorted(others - {*strict})):
-        values = list(dict.fromkeys(case.facts.get(fact, "absent") for case in cases))
+        texts = [str(case.facts.get(fact, "absent")) for case in cases]
+        values = list(dict.fromkeys(texts))
         if len(values) == 1:
             continue
         if fact in strict and fact not in MAY_DIFFER:
-            told = [str(case.facts.get(fact, "absent")) for case in cases]
             raise BaselineError(
                 f"{' | '.join(key)}: {fact} is not the same in all sessions: {'; '.join(values)}."
-                f"{_outlier(told, sessions)} "
+                f"{_outlier(texts, sessions)} "
                 "Fix: record from sessions of one state of the system (--session)"
             )
-        notes.append(f"{fact} differs between the sessions: {', '.join(map(str, values))}")
-    return notes
+        notes.append(f"{fact} differs between the sessions: {', '.join(values)}")
 
 
-def _outlier(told: list[str], sessions: list[Session]) -> str:
+def _outlier(texts: list[str], sessions: list[Session]) -> str:
     """A sentence on the one session that differs from all others; '' if it is not one."""
-    alone = [place for place, value in enumerate(told) if told.count(value) == 1]
-    if len(alone) != 1 or len(told) < 3 or len(set(told)) != 2:
+    alone = [place for place, text in enumerate(texts) if texts.count(text) == 1]
+    if len(alone) != 1 or len(texts) < 3 or len(set(texts)) != 2:
         return ""
     session = sessions[alone[0]]
-    return f" Only session {session.uuid} of {session.started} has {told[alone[0]]}."
+    return f" Only session {session.uuid} of {session.started} has {texts[alone[0]]}."
 
 
-def _refuse_other_facts(key: Key, earlier: Entry, cases: list[Case]) -> list[str]:
-    """Raise BaselineError if facts differ from the baseline's. Returns notes on those that may."""
-    changed = [
-        (fact, *change)
-        for case in cases
-        for fact, change in changed_facts(earlier.facts, case.facts).items()
-    ]
-    notes = []
-    for fact, then, now in dict.fromkeys(changed):
-        if fact not in MAY_DIFFER:
-            raise BaselineError(
-                f"{' | '.join(key)}: {fact} was {then} in the baseline and is {now}. Fix: record a "
-                "new baseline, without --add"
-            )
-        notes.append(f"{fact} differs between the sessions: {then}, {now}")
-    return notes
+def _refuse_other_facts(key: Key, earlier: Entry, cases: list[Case], notes: list[str]) -> None:
+    """Raise BaselineError if facts differ from the baseline's that may not."""
+    for case in cases:
+        for fact, (then, now) in changed_facts(earlier.facts, case.facts).items():
+            if fact not in MAY_DIFFER:
+                raise BaselineError(
+                    f"{' | '.join(key)}: {fact} was {then} in the baseline and is {now}. Fix: "
+                    "record a new baseline, without --add"
+                )
+            notes.append(f"{fact} differs between the sessions: {then}, {now}")
 
 
 def _entry(
@@ -336,100 +324,103 @@ def _entry(
 
     :arg earlier: the baseline's entry whose samples it keeps.
     """
-    noise: dict[str, Noise] = {}
     before = earlier.samples if earlier else {}
-    own = {value.variable for value in cases[0].values if not native_ratio.is_ratio(value.variable)}
-    if before and {name for name in before if not native_ratio.is_ratio(name)} != own:
+    if before and _plain(before) != _plain(value.variable for value in cases[0].values):
         raise BaselineError(
             f"{' | '.join(key)}: the sessions have other variables than the baseline. Fix: record "
             "a new baseline, without --add"
         )
-    samples: dict[str, list[list[float]]] = {}
-    values: dict[str, float] = {}
-    by_variable: dict[str, list[Value]] = {}
-    for case in cases:
-        for value in case.values:
-            by_variable.setdefault(value.variable, []).append(value)
+    entry = Entry(
+        recorded=date.today().isoformat(),
+        sessions=dict(earlier.sessions) if earlier else {},
+        facts=_facts(cases, earlier),
+        parameters=cases[0].parameters,
+        units={},
+        values={},
+        noise={},
+        samples={},
+        evidence=_evidence(cases, earlier),
+    )
+    entry.sessions.update((session.uuid, session.started) for session in sessions)
     for value in cases[0].values:
-        variable = value.variable
-        found = by_variable[variable]
-        where = f"{' | '.join(key)}: {variable}"
+        name = value.variable
+        found = [one for case in cases for one in case.values if one.variable == name]
         # A ratio that a session or the earlier baseline lacks is left out.
-        lacks = len(found) != len(cases) or (earlier and variable not in before)
-        if native_ratio.is_ratio(variable) and lacks:
+        lacks = len(found) != len(cases) or (earlier and name not in before)
+        if native_ratio.is_ratio(name) and lacks:
             continue
-        if len(found) != len(cases) or not all(other.samples for other in found):
+        if len(found) != len(cases) or not all(one.samples for one in found):
             raise BaselineError(
-                f"{where}: a session lacks its samples. Fix: name other sessions with --session"
+                f"{' | '.join(key)}: {name}: a session lacks its samples. Fix: name other sessions "
+                "with --session"
             )
-        samples[variable] = [
-            *before.get(variable, []),
-            *(list(other.samples) for other in found),
-        ]
-        together = [one for of_session in samples[variable] for one in of_session]
-        if len(together) < plan.LEAST_BASELINE:
+        samples = [*before.get(name, []), *(list(one.samples) for one in found)]
+        parts = [part for one in found for part in one.within]
+        _add_variable(entry, value, samples, parts)
+        count = entry.noise[name].launches
+        if count < plan.LEAST_BASELINE:
             raise BaselineError(
-                f"{where}: {len(together)} samples in {len(found)} sessions, but a rank test needs "
-                f"at least {plan.LEAST_BASELINE}; with 60 it finds smaller changes. Fix: record "
-                "from more sessions, or run with more repeats "
+                f"{' | '.join(key)}: {name}: {count} samples in {len(found)} sessions, but a rank "
+                f"test needs at least {plan.LEAST_BASELINE}; with 60 it finds smaller changes. "
+                "Fix: record from more sessions, or run with more repeats "
                 f"({foreign.repeats(plan.LEAST_BASELINE, cases)})"
             )
-        values[variable] = float(f"{statistics.median(together):.6g}")
-        noise[variable] = Noise(
-            float(f"{ranks.spread(np.log(together)[None])[0]:.3g}") if min(together) > 0 else 0.0,
-            len(together),
-            _rounded(between_repeats([parts for other in found for parts in other.within])),
-            None,
-        )
-    return Entry(
-        recorded=date.today().isoformat(),
-        sessions={
-            **(earlier.sessions if earlier else {}),
-            **{session.uuid: session.started for session in sessions},
-        },
-        facts={**_facts(cases[-1]), **_nodes(cases, earlier)},
-        parameters=cases[0].parameters,
-        units={value.variable: value.unit for value in cases[0].values if value.variable in values},
-        values=values,
-        noise=noise,
-        samples=samples,
-        evidence=_evidence(cases, earlier),
-        better={
-            value.variable: value.better
-            for value in cases[0].values
-            if value.variable in values and _needs_direction(value)
-        },
-    )
+    return entry
 
 
-def _needs_direction(value: Value) -> bool:
-    """Whether the value has a direction that its unit does not give."""
-    return bool(value.better) and metrics.unit(value.unit).lower_is_better is None
+def _plain(names: Iterable[str]) -> set[str]:
+    """The variables that are no ratios."""
+    return {name for name in names if not native_ratio.is_ratio(name)}
 
 
-def _facts(case: Case) -> dict[str, str]:
-    return {fact: value for fact, value in case.facts.items() if isinstance(value, str)}
+def _add_variable(
+    entry: Entry, value: Value, samples: list[list[float]], parts: list[tuple[float, ...]]
+) -> None:
+    """Add a variable to an entry.
+
+    :arg samples: of each session.
+    :arg parts: of each repeat.
+    """
+    name = value.variable
+    together = [sample for session in samples for sample in session]
+    spread = 0.0
+    if min(together) > 0:
+        spread = float(f"{ranks.spread(np.log(together)[None])[0]:.3g}")
+    entry.samples[name] = samples
+    entry.units[name] = value.unit
+    entry.values[name] = float(f"{statistics.median(together):.6g}")
+    entry.noise[name] = Noise(spread, len(together), _rounded(between_repeats(parts)), None)
+    if value.better and metrics.unit(value.unit).lower_is_better is None:
+        entry.better[name] = value.better
 
 
-def _nodes(cases: list[Case], earlier: Entry | None) -> dict[str, str]:
-    """The fact `nodes`: those of all sessions; {} if none is known."""
-    before = nodes_in(earlier.facts) if earlier else ()
-    found = sorted({*before, *(node for case in cases for node in nodes_in(case.facts))})
-    return {"nodes": ", ".join(found)} if found else {}
+def _facts(cases: list[Case], earlier: Entry | None) -> dict[str, str]:
+    """The facts of the newest case, and the nodes of all."""
+    facts = {fact: text for fact, text in cases[-1].facts.items() if isinstance(text, str)}
+    nodes = set(nodes_in(earlier.facts)) if earlier else set()
+    for case in cases:
+        nodes.update(nodes_in(case.facts))
+    if nodes:
+        facts["nodes"] = ", ".join(sorted(nodes))
+    return facts
 
 
 def _evidence(cases: list[Case], earlier: Entry | None) -> dict[str, tuple[float, float]]:
     """Each quantity of evidence: median of the sessions' medians, and the largest of them."""
-    known = earlier.evidence if earlier else {}
-    weight = len(earlier.sessions) if earlier else 0
-    found: dict[str, tuple[float, float]] = {}
-    counted = [case.quantities for case in cases]
-    for name in sorted({*known, *(name for one in counted for name in one)}):
-        medians = [statistics.median(one[name]) for one in counted if name in one]
-        most = max([*medians, *known.get(name, ())[1:]])
-        middle = statistics.median([*medians, *known.get(name, ())[:1] * weight])
-        found[name] = float(f"{middle:.3g}"), float(f"{most:.3g}")
-    return found
+    medians: dict[str, list[float]] = {}
+    largest: dict[str, float] = {}
+    for name, (middle, most) in (earlier.evidence if earlier else {}).items():
+        # A baseline keeps one number for each quantity, which stands for all of its sessions.
+        medians[name] = [middle] * len(earlier.sessions if earlier else ())
+        largest[name] = most
+    for case in cases:
+        for name, values in case.quantities.items():
+            medians.setdefault(name, []).append(statistics.median(values))
+    evidence = {}
+    for name, found in sorted(medians.items()):
+        most = max([*found, largest.get(name, -math.inf)])
+        evidence[name] = float(f"{statistics.median(found):.3g}"), float(f"{most:.3g}")
+    return evidence
 
 
 def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[str]) -> Baseline:
@@ -440,26 +431,38 @@ def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[st
     for key, entry in baseline.entries.items():
         noise = {}
         for name, one in entry.noise.items():
-            detectable = None
-            if entry.lower_is_better(name) is None:
-                notes.append(
-                    f"{name} of {' | '.join(key)} stays unjudged: "
-                    f"{without_direction(entry.units[name])}. "
-                    f"Fix: {line_of_direction(entry.units[name])}, and record anew"
-                )
-            elif not entry.is_positive(name):
-                notes.append(
-                    f"{name} of {' | '.join(key)} stays unjudged: it has a value of 0 or less"
-                )
-            else:
-                detectable = judge.detectable_change(entry.by_day(name), count, drift[key, name])
-                if detectable is None:
-                    cause = _noisy_session(entry, name, count, drift[key, name])
-                    where = f"{' | '.join(key)}: {name}"
-                    notes.append(_too_noisy(where, one, drift[key, name], cause, leave_out))
-            noise[name] = replace(one, finds=_rounded(detectable))
+            finds, why = _detectable(entry, name, count, drift[key, name])
+            noise[name] = replace(one, finds=_rounded(finds))
+            if why and entry.is_positive(name) and entry.lower_is_better(name) is not None:
+                if not leave_out:
+                    raise BaselineError(
+                        f"{' | '.join(key)}: {name} {why}. Fix: quieten the nodes, or leave it "
+                        "unjudged with --leave-out-noisy"
+                    )
+                notes.append(f"{' | '.join(key)}: {name} {why}; it stays unjudged")
+            elif why:
+                notes.append(f"{name} of {' | '.join(key)} stays unjudged: {why}")
         entries[key] = replace(entry, noise=noise)
     return replace(baseline, entries=entries)
+
+
+def _detectable(entry: Entry, name: str, variables: int, drift: float) -> tuple[float | None, str]:
+    """The minimum detectable change of a variable; else None, and why it is not judged."""
+    unit = entry.units[name]
+    if entry.lower_is_better(name) is None:
+        fix = f"Fix: {line_of_direction(unit)}, and record anew"
+        return None, f"{without_direction(unit)}. {fix}"
+    if not entry.is_positive(name):
+        return None, "it has a value of 0 or less"
+    finds = judge.detectable_change(entry.by_day(name), variables, drift)
+    if finds is not None:
+        return finds, ""
+    days = f" and by {100 * drift:.1f} % between days" if drift else ""
+    return None, (
+        f"is too noisy to be judged: it varies by {100 * entry.noise[name].spread:.0f} % between "
+        f"repeats{days}. {plan.ANALYSES[-1]} repeats do not find a change of "
+        f"{100 * plan.DETECTABLE[1]:.0f} %{_noisy_session(entry, name, variables, drift)}"
+    )
 
 
 def _noisy_session(entry: Entry, name: str, variables: int, drift: float) -> str:
@@ -467,30 +470,15 @@ def _noisy_session(entry: Entry, name: str, variables: int, drift: float) -> str
     samples = entry.samples[name]
     if len(samples) != len(entry.sessions) or len(samples) < 3:
         return ""
-    found = []
+    noisy = []
     for place, uuid in enumerate(entry.sessions):
         others = [*samples[:place], *samples[place + 1 :]]
         try:
             if judge.detectable_change(others, variables, drift) is not None:
-                found.append(uuid)
+                noisy.append(uuid)
         except judge.JudgeError:
             return ""
-    return f". Without session {found[0]} it is not" if len(found) == 1 else ""
-
-
-def _too_noisy(variable: str, noise: Noise, drift: float, cause: str, leave_out: bool) -> str:
-    """A note on a variable that is too noisy. Raises BaselineError unless `leave_out`."""
-    days = f" and by {100 * drift:.1f} % between days" if drift else ""
-    what = (
-        f"{variable} is too noisy to be judged: it varies by {100 * noise.spread:.0f} % between "
-        f"repeats{days}. {plan.ANALYSES[-1]} repeats do not find a change of "
-        f"{100 * plan.DETECTABLE[1]:.0f} %{cause}"
-    )
-    if not leave_out:
-        raise BaselineError(
-            f"{what}. Fix: quieten the nodes, or leave it unjudged with --leave-out-noisy"
-        )
-    return f"{what}; it stays unjudged"
+    return f". Without session {noisy[0]} it is not" if len(noisy) == 1 else ""
 
 
 def between_repeats(repeats: list[tuple[float, ...]]) -> float | None:
@@ -500,8 +488,9 @@ def between_repeats(repeats: list[tuple[float, ...]]) -> float | None:
     Rigorous benchmarking in reasonable time, ISMM 2013, section 6). Medians of squares replace
     means, so that an outlier counts once.
     """
+    # A value of 0 or less has no logarithm.
     if any(min(parts, default=1.0) <= 0 for parts in repeats):
-        return None  # it has no logarithm
+        return None
     logs = [np.log(parts) for parts in repeats if len(parts) > 1]
     if len(logs) < 2:
         return None
