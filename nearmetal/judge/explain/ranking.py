@@ -41,12 +41,14 @@ def likely_causes(found: Sequence[Observed], rules: Rules) -> tuple[Likely, ...]
 def of_partition(seen: Observed, rules: Rules) -> list[Likely]:
     """The likely causes on one partition, best first."""
     scored = [(score(rule, seen), rule) for rule in rules.rules]
-    best = sorted(scored, key=lambda one: -one[0])
-    counted = [one for one in best if one[0] >= max(LEAST, PART * best[0][0])]
-    return [
-        Likely(rule.name, rule.says, (seen.place,), round(points, 2), evidence(rule, seen))
-        for points, rule in counted[:MOST]
-    ] or [_unknown(seen)]
+    scored.sort(key=lambda one: -one[0])
+    best: list[Likely] = []
+    for points, rule in scored[:MOST]:
+        if points < max(LEAST, PART * scored[0][0]):
+            break
+        shown = evidence(rule, seen)
+        best.append(Likely(rule.name, rule.says, (seen.place,), round(points, 2), shown))
+    return best or [_unknown(seen)]
 
 
 def _unknown(seen: Observed) -> Likely:
@@ -66,47 +68,54 @@ def score(rule: Rule, seen: Observed) -> float:
     support = _support(rule, seen)
     if not support:
         return 0.0
-    fit = 0.5 + 0.5 * len(explained) / len(worse) if worse else 1.0
-    against = sum(
-        (
-            any(covers(rule.still, layer) for layer in worse),
-            any(name in seen.evidence for name in rule.without),
-            any(name in seen.signs for name in rule.against),
-        )
-    )
-    return rule.weight * support * fit * AGAINST**against
+    found = rule.weight * support
+    # A rule that explains all layers explains more than one that explains some.
+    if worse:
+        found *= 0.5 + 0.5 * len(explained) / len(worse)
+    if any(covers(rule.still, layer) for layer in worse):
+        found *= AGAINST
+    if seen.evidence.keys() & rule.without:
+        found *= AGAINST
+    if seen.signs.keys() & rule.against:
+        found *= AGAINST
+    return found
 
 
 def _support(rule: Rule, seen: Observed) -> float:
-    moved = [name for name in rule.evidence if name in seen.evidence]
-    worse = seen.of(WORSE)  # a fact or a suspected layer explains nothing where nothing got worse
+    moved = seen.evidence.keys() & rule.evidence
+    # A fact or a suspected layer explains nothing where nothing got worse.
+    worse = bool(seen.of(WORSE))
     support = 0.0
-    if worse and _facts(rule, seen):
+    if worse and any(_matches(name, rule.facts) for name in seen.facts):
         support += FACT
     if moved:
-        disturbed = any(name in seen.disturbed for name in moved)
-        support += (DISTURBED if disturbed else MOVED) + FURTHER * (len(moved) - 1)
+        support += DISTURBED if moved & seen.disturbed else MOVED
+        support += FURTHER * (len(moved) - 1)
     if _failures(rule, seen):
         support += FACT
     if worse and fits_alone(rule, seen):
         support += LAYERS
     if support:
-        support += FURTHER * sum(name in seen.evidence for name in rule.beside)
-    signs = SIGN * sum(name in seen.signs for name in rule.signs)
-    # A sign counts by itself only where it is all that the rule has.
-    by_signs = not (rule.facts or rule.evidence or rule.alone)
-    return support + signs * (1 + by_signs) if support or by_signs else 0.0
+        support += FURTHER * len(seen.evidence.keys() & rule.beside)
+    signs = SIGN * len(seen.signs.keys() & rule.signs)
+    if not (rule.facts or rule.evidence or rule.alone):
+        # A sign counts by itself only where it is all that the rule has.
+        return support + 2 * signs
+    return support + signs if support else 0.0
 
 
 def fits_alone(rule: Rule, seen: Observed) -> bool:
     """Whether the pattern of layers supports the rule."""
     if rule.alone is None:
         return False
-    worse = [one for one in (*seen.of(WORSE), *seen.of(SUSPECT)) if covers(rule.alone.worse, one)]
-    parts = {layer.partition("/")[2] for layer in worse}
-    same = all(_is_same(layer, parts, seen) for layer in rule.alone.same)
     signs = rule.alone.signs
-    return bool(worse) and same and (not signs or any(name in seen.signs for name in signs))
+    if signs and not seen.signs.keys() & signs:
+        return False
+    parts = set()
+    for layer in (*seen.of(WORSE), *seen.of(SUSPECT)):
+        if covers(rule.alone.worse, layer):
+            parts.add(layer.partition("/")[2])
+    return bool(parts) and all(_is_same(layer, parts, seen) for layer in rule.alone.same)
 
 
 def _is_same(layer: str, parts: set[str], seen: Observed) -> bool:
@@ -114,15 +123,15 @@ def _is_same(layer: str, parts: set[str], seen: Observed) -> bool:
 
     Where it has the parts that got worse elsewhere, such as large messages, those count.
     """
-    own = {name: state for name, state in seen.layers.items() if covers((layer,), name)}
-    alike = [state for name, state in own.items() if name.partition("/")[2] in parts]
-    if WORSE in own.values() or SUSPECT in own.values():
+    own, alike = set(), set()
+    for name, state in seen.layers.items():
+        if covers((layer,), name):
+            own.add(state)
+            if name.partition("/")[2] in parts:
+                alike.add(state)
+    if WORSE in own or SUSPECT in own:
         return False
-    return all(state == SAME for state in alike) if alike else SAME in own.values()
-
-
-def _facts(rule: Rule, seen: Observed) -> list[str]:
-    return [name for name in seen.facts if _matches(name, rule.facts)]
+    return alike == {SAME} if alike else SAME in own
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
