@@ -16,14 +16,12 @@ from nearmetal.checkout import BASELINES
 from nearmetal.checks.settings import NO_BASELINE
 from nearmetal.checks.versions import HAS_REFERENCE_FILES, Plugin
 from nearmetal.model import naming
+from nearmetal.model.naming import BASELINE_FORMAT
 from nearmetal.site import foreign
 from nearmetal.util import files
 
 #: Directory of the baselines, unless RFM_REFERENCE_PREFIX names another one.
 DIRECTORY = BASELINES
-#: Format of a baseline file (nearmetal/judge/baseline-schema.yaml). Files without it are of
-#: format 1, which bounded some references on the wrong side.
-FORMAT = 2
 
 
 def recorded_references(data: dict, check) -> dict[str, tuple]:
@@ -99,11 +97,11 @@ class Baselined(Plugin):
                 f"{self._baseline}: not a file of references ({error}). Fix: restore it from git, "
                 f"or {record}`"
             ) from error
-        recorded = data.get("baseline", {"format": FORMAT})
-        if not isinstance(recorded, dict) or recorded.get("format") != FORMAT:
+        recorded = data.get("baseline", {"format": BASELINE_FORMAT})
+        if not isinstance(recorded, dict) or recorded.get("format") != BASELINE_FORMAT:
             raise ReframeError(
-                f"{self._baseline}: baseline.format is not {FORMAT}: an older version wrote it "
-                f"and bounded some references on the wrong side. Fix: {record} --only-bounds`"
+                f"{self._baseline}: baseline.format is not {BASELINE_FORMAT}: an older "
+                f"version wrote it and bounded some references on the wrong side. Fix: {record} --only-bounds`"
             )
 
     def has_baseline(self) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from nearmetal.checkout import REFERENCES
 from nearmetal.expectations import sentence
+from nearmetal.model.disturbed import Cause
 from nearmetal.util import documents
 
 RULES = REFERENCES / "disturbance.yaml"
@@ -59,15 +60,6 @@ class Rule:
     link_classes: tuple[str, ...] = ()  #: where the limit holds; (): everywhere
     unless: str = ""  #: environment variable of the job that lifts the limit
     worst: Callable[[float, float], float] = max  #: of two nodes' values, the one of the repeat
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Why a repeat was disturbed."""
-
-    rule: str  #: its quantity
-    value: float  #: the largest of its nodes
-    text: str  #: in words, with the nodes
 
 
 @dataclass(frozen=True)

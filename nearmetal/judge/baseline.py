@@ -38,9 +38,6 @@ from nearmetal.util.documents import read as read_document
 BOUND = 8, 0.25
 #: Largest fraction of a lower bound.
 LOWEST = 0.9
-#: Format of the file. Format 1 had no number and could bound the wrong side; it is refused, here
-#: and in nearmetal/checks/baselines.py.
-FORMAT = 2
 #: Most bytes of the file with the samples.
 MOST_SAMPLES = 256 << 20
 #: End of the name of the file with the samples.
@@ -348,10 +345,10 @@ def _read_samples(beside: Path, meta: dict, path: Path, fix: str) -> dict:
 def _check_format(data, path: Path, fix: str, any_bounds: bool) -> None:
     """Raise BaselineError for another format. With `any_bounds`, upgrade format 1 in place."""
     meta = data.get("baseline") if isinstance(data, dict) else None
-    if not isinstance(meta, dict) or meta.get("format") == FORMAT:
+    if not isinstance(meta, dict) or meta.get("format") == naming.BASELINE_FORMAT:
         return
     if any_bounds and "format" not in meta:
-        meta["format"] = FORMAT
+        meta["format"] = naming.BASELINE_FORMAT
     elif "format" not in meta:
         raise BaselineError(
             f"{path}: baseline.format is missing: an older version wrote the file and bounded some "
@@ -360,7 +357,7 @@ def _check_format(data, path: Path, fix: str, any_bounds: bool) -> None:
     else:
         raise BaselineError(
             f"{path}: baseline.format is {sanitize.line(meta['format'])}, but this version reads "
-            f"{FORMAT}. Fix: use the Nearmetal that wrote it"
+            f"{naming.BASELINE_FORMAT}. Fix: use the Nearmetal that wrote it"
         )
 
 
@@ -471,7 +468,7 @@ def _metadata(baseline: Baseline, samples: str) -> dict:
         facts.setdefault(key[1], []).append(entry.facts)
     common = {partition: _common(facts[partition]) for partition in sorted(facts)}
     return {
-        "format": FORMAT,
+        "format": naming.BASELINE_FORMAT,
         "system": baseline.system,
         "launches_sha256": hashlib.sha256(samples.encode()).hexdigest(),
         "sessions": dict(sorted(sessions.items(), key=lambda session: session[1])),

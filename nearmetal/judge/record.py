@@ -233,18 +233,18 @@ def failed(session: Session) -> str:
 
 def _expected_failures(key: Key, measured: Measured, notes: list[str]) -> tuple[Measured, set[str]]:
     """The sessions with values beside expected failures, and these failures as variables."""
-    failing = set()
+    failing: set[str] = set()
     for _, case in measured:
         failing.update(value.variable for value in case.values if value.expected)
-    passed = []
-    reasons = {}
+    passed: Measured = []
+    reasons: list[str] = []
     for session, case in measured:
         if not case.xfail or _without(case, failing).values:
             passed.append((session, case))
         if case.xfail:
-            reasons[case.xfail] = None
+            reasons.append(case.xfail)
     what = f"{', '.join(sorted(failing))} of {' | '.join(key)}" if failing else " | ".join(key)
-    notes += [f"xfail: {what} is left out: {reason}" for reason in reasons]
+    notes += [f"xfail: {what} is left out: {reason}" for reason in dict.fromkeys(reasons)]
     return passed, failing
 
 

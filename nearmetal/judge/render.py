@@ -75,8 +75,8 @@ def readable(output):
     def cleaned(report: GateReport, *arguments):
         # The outputs name the session, but need none of its cases, which may be thousands.
         session = sanitize.every(replace(report.session, cases=(), skipped=(), reasons={}))
-        said = sanitize.every((report.verdicts, report.notes, report.causes))
-        verdicts, notes, causes = said
+        shown = sanitize.every((report.verdicts, report.notes, report.causes))
+        verdicts, notes, causes = shown
         cleaned = replace(report, session=session, verdicts=verdicts, notes=notes, causes=causes)
         return output(cleaned, *arguments)
 

@@ -151,10 +151,10 @@ def _measured(
     database.refresh()
     after = confirmations(database, session, other_nodes)[before:]
     if not after:
-        said = output[-400:].strip() or f"ReFrame ended with {code}"
+        ending = output[-400:].strip() or f"ReFrame ended with {code}"
         raise ConfirmError(
             f"{shorten([' | '.join(where) for where in wanted])} could not be measured again: "
-            f"{said}. It was started by `{shlex.join(reframe)}`; --reframe sets another command"
+            f"{ending}. It was started by `{shlex.join(reframe)}`; --reframe sets another command"
         )
     return {
         case.where: case if case.counts else _why_not(case)

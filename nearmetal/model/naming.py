@@ -15,6 +15,8 @@ from dataclasses import dataclass
 PARAMETER = re.compile(r" %([^\s=]+)=(.*?)(?= %[^\s=]+=|$)")
 #: What a file's name holds of a name: no separator, no point, nothing that a shell takes apart.
 OF_NO_FILE = re.compile(r"[^A-Za-z0-9_-]")
+#: Format of a baseline's file. Format 1 had no number, and could bound the wrong side.
+BASELINE_FORMAT = 2
 #: Most characters of a name that a file's name holds.
 MOST_OF_FILE = 80
 

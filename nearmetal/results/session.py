@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 
 from nearmetal.errors import Incomplete, NearmetalError
 from nearmetal.model import metrics
+from nearmetal.model.disturbed import Cause
 
 #: Facts of every case, beside the further ones of its nodes (nearmetal/checks/base.py).
 FACTS = (
@@ -73,15 +74,6 @@ class Value:
     def lower_is_better(self) -> bool | None:
         """True for times and losses, False for rates, None for what has no direction."""
         return metrics.unit(self.unit).lower_is_better_or(self.better)
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Why a repeat was disturbed."""
-
-    rule: str  #: a quantity of references/disturbance.yaml
-    value: float  #: of the quantity
-    text: str  #: in words
 
 
 @dataclass(frozen=True)

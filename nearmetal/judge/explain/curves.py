@@ -22,10 +22,10 @@ def sign(now: Mapping[int, Sequence[float]], then: Mapping[int, Sequence[float]]
     after = [state for size, state in zip(sizes, states) if size > slower[-1]]
     if slower[0] <= SHORT or True in before or before.count(False) < 2:
         return {}
-    said = f"messages of {_bytes(slower[0])}"
+    slow = f"messages of {_bytes(slower[0])}"
     if after.count(False) >= 2:
-        return {"only between sizes": f"{said} to {_bytes(slower[-1])} alone got slower"}
-    return {"only from a size": f"{said} and more alone got slower"}
+        return {"only between sizes": f"{slow} to {_bytes(slower[-1])} alone got slower"}
+    return {"only from a size": f"{slow} and more alone got slower"}
 
 
 def _slower(now: Sequence[float], then: Sequence[float]) -> bool | None:

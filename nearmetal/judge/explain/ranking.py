@@ -160,8 +160,8 @@ def _layers(seen: Observed) -> list[str]:
     worse, same = seen.of(WORSE), seen.of(SAME)
     if not worse:
         return []
-    said = f"worse: {', '.join(_whole(worse, seen))}"
-    return [f"{said}; not: {', '.join(_whole(same, seen))}" if same else said]
+    text = f"worse: {', '.join(_whole(worse, seen))}"
+    return [f"{text}; not: {', '.join(_whole(same, seen))}" if same else text]
 
 
 def _whole(layers: Sequence[str], seen: Observed) -> list[str]:
