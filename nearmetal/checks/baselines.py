@@ -100,8 +100,9 @@ class Baselined(Plugin):
         recorded = data.get("baseline", {"format": BASELINE_FORMAT})
         if not isinstance(recorded, dict) or recorded.get("format") != BASELINE_FORMAT:
             raise ReframeError(
-                f"{self._baseline}: baseline.format is not {BASELINE_FORMAT}: an older "
-                f"version wrote it and bounded some references on the wrong side. Fix: {record} --only-bounds`"
+                f"{self._baseline}: baseline.format is not {BASELINE_FORMAT}: an older version "
+                "wrote it and bounded some references on the wrong side. Fix: "
+                f"{record} --only-bounds`"
             )
 
     def has_baseline(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import shlex
@@ -35,6 +34,10 @@ LAB_EXEC = (sys.executable, "-P", "-m", "nearmetal.lab", "exec")
 PASSED = ("RFM_PREFIX", "RFM_REFERENCE_PREFIX", "NEARMETAL_SYSTEMS_PATH", "NEARMETAL_IMAGES")
 #: Seconds for which an interrupted ReFrame may cancel its jobs.
 PATIENCE = 60
+
+
+#: An option of ReFrame that passes the scheduler one that chooses nodes.
+CHOOSES_NODES = re.compile(r"--job-option=(--nodelist|nodelist|-w|w)\b")
 
 
 class ConfirmError(NearmetalError):
@@ -110,21 +113,20 @@ def measure(
     :raises ConfirmError: ReFrame cannot be started, or no run stored anything.
     """
     cases = {case.where: case for case in session.cases}
+    parts: dict[tuple[bool, bool], dict[Where, Remeasure]] = {}
+    for where, one in wanted.items():
+        kind = bool(cases[where].node), cases[where].foreign
+        parts.setdefault(kind, {})[where] = one
     found: dict[Where, Case | str] = {}
     runs, faults = 0, []
     began = time.monotonic()
-    for kind in itertools.product((False, True), repeat=2):
-        part = {
-            where: one
-            for where, one in wanted.items()
-            if (bool(cases[where].node), cases[where].foreign) == kind
-        }
-        if not part:
-            continue
-        left = None if seconds is None else seconds - (time.monotonic() - began)
-        if left is not None and left <= 0:
-            found |= dict.fromkeys(part, "no time was left (--within)")
-            continue
+    for _, part in sorted(parts.items()):
+        left = None
+        if seconds is not None:
+            left = seconds - (time.monotonic() - began)
+            if left <= 0:
+                found |= dict.fromkeys(part, "no time was left (--within)")
+                continue
         runs += 1
         try:
             found |= _measured(session, part, database, reframe, left, other_nodes)
@@ -144,6 +146,7 @@ def _measured(
     seconds: float | None,
     other_nodes: bool,
 ) -> dict[Where, Case | str]:
+    """What one run of ReFrame stored of the cases."""
     before = len(confirmations(database, session, other_nodes))
     words = arguments(session, wanted, OTHER_NODES if other_nodes else "", reframe)
     _refuse_beside_another(session)
@@ -156,12 +159,12 @@ def _measured(
             f"{shorten([' | '.join(where) for where in wanted])} could not be measured again: "
             f"{ending}. It was started by `{shlex.join(reframe)}`; --reframe sets another command"
         )
-    return {
-        case.where: case if case.counts else _why_not(case)
-        for one in after
-        for case in one.cases
-        if case.where in wanted
-    }
+    found: dict[Where, Case | str] = {}
+    for one in after:
+        for case in one.cases:
+            if case.where in wanted:
+                found[case.where] = case if case.counts else _why_not(case)
+    return found
 
 
 def _refuse_beside_another(session: Session) -> None:
@@ -269,30 +272,30 @@ def arguments(
     :arg reframe: the command that starts ReFrame, which may give refused options by itself.
     :raises ConfirmError: the command has an option that a database may not choose.
     """
-    cases = {case.where: case for case in session.cases if case.where in wanted}
+    cases = [case for case in session.cases if case.where in wanted]
     words = _words_of(session, reframe)
-    nodes = list(dict.fromkeys(case.node for case in cases.values() if case.node))
-    _refuse_odd_nodes([*nodes, *_nodes_of_all(wanted)])
+    nodes = list(dict.fromkeys(case.node for case in cases if case.node))
+    _refuse_odd_nodes(nodes)
+    for one in wanted.values():
+        _refuse_odd_nodes([*one.nodes, *one.without])
     if nodes:
-        words = [word for word in words if not _chooses_nodes(word)]
+        words = [word for word in words if not CHOOSES_NODES.match(word)]
         words += ["--distribute=all", "-J", f"nodelist={','.join(nodes)}"]
-    foreign = any(case.foreign for case in cases.values())
-    partitions = {case.partition for case in cases.values()}
-    only = f":{partitions.pop()}" if len(partitions) == 1 else ""
-    plain = {where: naming.parse(case.check).plain for where, case in cases.items()}
-    keys = {
-        (plain[where], case.partition, case.environ, case.node): wanted[where]
-        for where, case in cases.items()
-    }
-    return [
-        "--run",
-        *words,
-        f"--system={session.system}{only}",
-        *_each("-p", (case.environ for case in cases.values())),
-        *_each("-n", (name.replace(" ", "") for name in plain.values())),
-        *(_reruns(wanted) if foreign else ("-S", f"again={remeasure.write(keys)}")),
-        *("--session-extras", f"{CONFIRMS}={session.uuid}{suffix}"),
-    ]
+    keys, names = {}, []
+    for case in cases:
+        plain = naming.parse(case.check).plain
+        names.append(plain.replace(" ", ""))
+        keys[plain, case.partition, case.environ, case.node] = wanted[case.where]
+    system = session.system
+    if len({case.partition for case in cases}) == 1:
+        system += f":{cases[0].partition}"
+    words = ["--run", *words, f"--system={system}"]
+    words += _each("-p", [case.environ for case in cases]) + _each("-n", names)
+    if not any(case.foreign for case in cases):
+        words += ["-S", f"again={remeasure.write(keys)}"]
+    elif more := max(one.repeats for one in wanted.values()) - 1:
+        words.append(f"--reruns={more}")
+    return [*words, "--session-extras", f"{CONFIRMS}={session.uuid}{suffix}"]
 
 
 def _words_of(session: Session, reframe: Sequence[str]) -> list[str]:
@@ -314,13 +317,6 @@ def _words_of(session: Session, reframe: Sequence[str]) -> list[str]:
     return list(rebuilt.words)
 
 
-def _nodes_of_all(wanted: Mapping[Where, Remeasure]) -> Iterable[str]:
-    """All nodes that cases want or avoid."""
-    for one in wanted.values():
-        yield from one.nodes
-        yield from one.without
-
-
 def _refuse_odd_nodes(nodes: Iterable[str]) -> None:
     """Raise ConfirmError for what is no node's name: it would be an option of the job's script."""
     for node in nodes:
@@ -331,17 +327,6 @@ def _refuse_odd_nodes(nodes: Iterable[str]) -> None:
             )
 
 
-def _reruns(wanted: Mapping[Where, Remeasure]) -> list[str]:
-    """ReFrame's option for as many launches as the case with the most repeats needs."""
-    more = max(one.repeats for one in wanted.values()) - 1
-    return [f"--reruns={more}"] if more else []
-
-
 def _each(option: str, names: Iterable[str]) -> list[str]:
     """The option for each name, which is matched as a whole."""
     return [word for name in dict.fromkeys(names) for word in (option, f"^{re.escape(name)}$")]
-
-
-def _chooses_nodes(word: str) -> bool:
-    """Whether an option of ReFrame passes the scheduler an option that chooses nodes."""
-    return re.match(r"--job-option=(--nodelist|nodelist|-w|w)\b", word) is not None
