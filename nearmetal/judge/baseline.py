@@ -16,7 +16,7 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
@@ -98,7 +98,7 @@ class Entry:
 
     def is_positive(self, variable: str) -> bool:
         """Whether all samples of a variable are positive, so that changes are ratios."""
-        return all(one > 0 for session in self.samples.get(variable, ()) for one in session)
+        return all(min(session, default=1) > 0 for session in self.samples.get(variable, ()))
 
     def by_day(self, variable: str) -> list[list[float]]:
         """The variable's samples, grouped by day: sessions of one day share its shift."""
@@ -139,8 +139,10 @@ class Baseline:
     @property
     def sessions(self) -> dict[str, str]:
         """The recorded sessions: id -> start."""
-        entries = self.entries.values()
-        return {uuid: when for entry in entries for uuid, when in entry.sessions.items()}
+        sessions = {}
+        for entry in self.entries.values():
+            sessions.update(entry.sessions)
+        return sessions
 
     def directed(self, session: results.Session) -> results.Session:
         """The session; values without a direction get the one of the baseline."""
@@ -148,12 +150,13 @@ class Baseline:
             return session
         cases = []
         for case in session.cases:
-            better = self.entries[case.key].better if case.key in self.entries else {}
-            values = tuple(
-                replace(one, better=one.better or better.get(one.variable, ""))
-                for one in case.values
-            )
-            cases.append(replace(case, values=values))
+            if entry := self.entries.get(case.key):
+                values = []
+                for value in case.values:
+                    better = value.better or entry.better.get(value.variable, "")
+                    values.append(replace(value, better=better))
+                case = replace(case, values=tuple(values))
+            cases.append(case)
         return replace(session, cases=tuple(cases))
 
     @property
@@ -163,12 +166,12 @@ class Baseline:
 
     def weight(self, keys: Iterable[Key]) -> float:
         """Sum of the weights of the judged variables of these cases."""
-        return sum(
-            self.weigh(key[0], name)
-            for key in keys
-            for name, noise in self.entries[key].noise.items()
-            if noise.finds is not None
-        )
+        total = 0.0
+        for key in keys:
+            for name, noise in self.entries[key].noise.items():
+                if noise.finds is not None:
+                    total += self.weigh(key[0], name)
+        return total
 
 
 @functools.lru_cache(maxsize=4096)
@@ -188,23 +191,31 @@ def time_of(start: str) -> float | None:
         return None
 
 
-def levels_of(starts: Iterable[str]) -> list[Hashable]:
+def levels_of(starts: Collection[str]) -> list[Hashable]:
     """The level of each start: sessions that start within LEVEL_MINUTES of its first one are one
     level. A text that is no time is a level of its own."""
-    starts = list(starts)
-    times = [time_of(start) for start in starts]
-    first, level = -math.inf, {}
-    for at in sorted(time for time in times if time is not None):
-        first = at if at - first >= 60 * plan.LEVEL_MINUTES else first
-        level[at] = first
-    return [start if time is None else level[time] for start, time in zip(starts, times)]
+    times = {start: time_of(start) for start in starts}
+    first = -math.inf
+    levels: dict[str, Hashable] = {}
+    for start, time in sorted(times.items(), key=lambda one: (one[1] is None, one[1])):
+        if time is None:
+            levels[start] = start
+            continue
+        if time - first >= 60 * plan.LEVEL_MINUTES:
+            first = time
+        levels[start] = first
+    return [levels[start] for start in starts]
 
 
 def span_of(starts: Iterable[str]) -> float | None:
     """Seconds between the first and the last start; None if one of them is no time."""
-    times = [time_of(start) for start in starts]
-    known = [time for time in times if time is not None]
-    return max(known) - min(known) if known and len(known) == len(times) else None
+    times: list[float] = []
+    for start in starts:
+        time = time_of(start)
+        if time is None:
+            return None
+        times.append(time)
+    return max(times) - min(times) if times else None
 
 
 def directory() -> Path:
@@ -261,32 +272,35 @@ def load(system: str, where: Path | None = None, any_bounds: bool = False) -> Ba
     for name, case in meta["cases"].items():
         key = tuple(name.split(" | "))
         references = _find(data, key, case["parameters"], system)
-        wrong = [variable for variable, one in references.items() if not _is_reference(one)]
-        if wrong:
-            raise BaselineError(f"{path}: {name}: {wrong[0]} has no reference. Fix: {again}")
-        if set(references) != set(case["noise"]):
-            raise BaselineError(
-                f"{path}: {name}: references and noise are of different variables. Fix: {again}"
-            )
-        better = case.get("better", {})
-        if not any_bounds:
-            _check_bounds(references, better, f"{path}: {name}", bounds_only)
         fault = _contradiction(case, meta["sessions"], references, samples.get(name))
         if fault:
             raise BaselineError(f"{path}: {name}: {fault}. Fix: {again}")
-        entries[key] = Entry(
-            recorded=case["recorded"],
-            sessions={uuid: meta["sessions"][uuid] for uuid in case["sessions"]},
-            facts={**meta["facts"].get(key[1], {}), **case["facts"]},
-            parameters=case["parameters"],
-            units={variable: reference[3] for variable, reference in references.items()},
-            values={variable: reference[0] for variable, reference in references.items()},
-            noise={variable: Noise(**noise) for variable, noise in case["noise"].items()},
-            samples=samples[name],
-            evidence={of: (one[0], one[1]) for of, one in case.get("evidence", {}).items()},
-            better=better,
-        )
+        if not any_bounds:
+            _check_bounds(references, case.get("better", {}), f"{path}: {name}", bounds_only)
+        facts = meta["facts"].get(key[1], {})
+        entries[key] = _entry(case, meta["sessions"], facts, references, samples[name])
     return Baseline(system, path, entries)
+
+
+def _entry(case: dict, sessions: dict, facts: dict, references: dict, samples: dict) -> Entry:
+    """A case of the file.
+
+    :arg sessions: all of the file.
+    :arg facts: those that the cases of its partition share.
+    :arg samples: by variable.
+    """
+    return Entry(
+        recorded=case["recorded"],
+        sessions={uuid: sessions[uuid] for uuid in case["sessions"]},
+        facts={**facts, **case["facts"]},
+        parameters=case["parameters"],
+        units={name: reference[3] for name, reference in references.items()},
+        values={name: reference[0] for name, reference in references.items()},
+        noise={name: Noise(**noise) for name, noise in case["noise"].items()},
+        samples=samples,
+        evidence={name: tuple(one) for name, one in case.get("evidence", {}).items()},
+        better=case.get("better", {}),
+    )
 
 
 def _read(path: Path, system: str, fix: str):
@@ -319,11 +333,6 @@ def _keys_of_no_text(data: dict, place: str = "") -> Iterator[str]:
             yield f"{place}{key!r}"
         if isinstance(value, dict):
             yield from _keys_of_no_text(value, f"{place}{key}.")
-
-
-def _is_reference(found: list) -> bool:
-    """Whether it is a value, its bounds and its unit. Their types follow from the schema."""
-    return len(found) == 4 and isinstance(found[0], (int, float))
 
 
 def _read_samples(beside: Path, meta: dict, path: Path, fix: str) -> dict:
@@ -379,38 +388,54 @@ def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
     found = data.get(key[0].split()[0])
     for step in (f"{system}:{key[1]}", key[2], *map(naming.step_of, parameters.values())):
         found = found.get(step) if isinstance(found, dict) else None
-    entries = found if isinstance(found, dict) else {}
-    plain = {
-        name: entry[2] if isinstance(entry, list) and entry[:1] == ["$xfail"] else entry
-        for name, entry in entries.items()
-    }
-    return {name: entry for name, entry in plain.items() if isinstance(entry, list)}
+    references = {}
+    for name, entry in found.items() if isinstance(found, dict) else ():
+        if isinstance(entry, list) and entry[:1] == ["$xfail"]:
+            entry = entry[2]
+        if isinstance(entry, list):
+            references[name] = entry
+    return references
 
 
 def _contradiction(case: dict, sessions: dict, references: dict, samples) -> str:
-    """How a case contradicts the calendar, its sessions or its samples; '' if it does not."""
+    """How a case contradicts its references, the calendar, its sessions or its samples; '' if it
+    does not."""
+    for name, reference in references.items():
+        # Their types follow from the schema.
+        if len(reference) != 4 or not isinstance(reference[0], (int, float)):
+            return f"{name} has no reference"
+    if set(references) != set(case["noise"]):
+        return "references and noise are of different variables"
     if not _is_date(case["recorded"]):
         return f"recorded is {case['recorded']}, which is no date"
-    unknown = [uuid for uuid in case["sessions"] if uuid not in sessions]
-    if unknown:
-        return f"session {unknown[0]} is not among the baseline's sessions"
+    for uuid in case["sessions"]:
+        if uuid not in sessions:
+            return f"session {uuid} is not among the baseline's sessions"
     if not isinstance(samples, dict) or set(samples) != set(case["noise"]):
         return "its samples are of other variables"
     for name, values in samples.items():
-        try:
-            empty = () in typed_json.rows(values, name)
-        except typed_json.ShapeError as error:
-            return f"its samples: {error}"
-        if empty:
+        fault = _of_samples(name, values, case, references[name][0])
+        if fault:
+            return fault
+    return ""
+
+
+def _of_samples(name: str, values, case: dict, recorded: float) -> str:
+    """How the samples of a variable contradict its case; '' if they do not."""
+    try:
+        if () in typed_json.rows(values, name):
             return f"{name} has a session without samples"
-        together = [sample for session in values for sample in session]
-        if len(values) != len(case["sessions"]):
-            return f"{name} has samples of {len(values)} sessions, not of {len(case['sessions'])}"
-        if len(together) != case["noise"][name]["launches"]:
-            return f"{name} has {len(together)} samples, not {case['noise'][name]['launches']}"
-        middle, value = statistics.median(together), references[name][0]
-        if value != float(f"{middle:.6g}"):
-            return f"{name} is {value}, but the median of its samples is {middle:.6g}"
+    except typed_json.ShapeError as error:
+        return f"its samples: {error}"
+    together = [sample for session in values for sample in session]
+    count = case["noise"][name]["launches"]
+    if len(values) != len(case["sessions"]):
+        return f"{name} has samples of {len(values)} sessions, not of {len(case['sessions'])}"
+    if len(together) != count:
+        return f"{name} has {len(together)} samples, not {count}"
+    middle = statistics.median(together)
+    if recorded != float(f"{middle:.6g}"):
+        return f"{name} is {recorded}, but the median of its samples is {middle:.6g}"
     return ""
 
 
@@ -463,10 +488,13 @@ def _samples_as_json(entries: dict[Key, Entry]) -> str:
 def _metadata(baseline: Baseline, samples: str) -> dict:
     """The key `baseline` of the file."""
     entries, sessions = baseline.entries, baseline.sessions
-    facts: dict[str, list[dict[str, str]]] = {}
-    for key, entry in entries.items():
-        facts.setdefault(key[1], []).append(entry.facts)
-    common = {partition: _common(facts[partition]) for partition in sorted(facts)}
+    common: dict[str, dict[str, str]] = {}
+    for key, entry in sorted(entries.items(), key=lambda one: one[0][1]):
+        # The facts that are the same in all cases of a partition.
+        shared = common.setdefault(key[1], dict(entry.facts))
+        for name in list(shared):
+            if entry.facts.get(name) != shared[name]:
+                del shared[name]
     return {
         "format": naming.BASELINE_FORMAT,
         "system": baseline.system,
@@ -501,15 +529,6 @@ def add_references(document: dict, system: str, key: Key, entry: Entry) -> None:
     for name in sorted(entry.values):
         unit = entry.units[name]
         place[name] = [entry.values[name], *bounds_of(entry, name), unit]
-
-
-def _common(facts: list[dict[str, str]]) -> dict[str, str]:
-    """The facts that are the same in all cases."""
-    return {
-        name: value
-        for name, value in facts[0].items()
-        if all(other.get(name) == value for other in facts)
-    }
 
 
 class _Dumper(strict_yaml.DUMPER):
