@@ -84,19 +84,14 @@ def observe(
 
 def _without_ratios(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """The verdicts on variables; a ratio that got worse stands in for one that did not show it."""
-    worse = {
-        (*one.where, native_ratio.plain(one.variable)): one
-        for one in verdicts
-        if native_ratio.is_ratio(one.variable) and calls(one)
-    }
-    found = []
+    plain, worse = [], {}
     for one in verdicts:
-        ratio = worse.get((*one.where, one.variable))
-        if ratio and not calls(one):
-            found.append(replace(ratio, variable=one.variable))
-        elif not native_ratio.is_ratio(one.variable):
-            found.append(one)
-    return found
+        if not native_ratio.is_ratio(one.variable):
+            plain.append(one)
+        elif calls(one):
+            name = native_ratio.plain(one.variable)
+            worse[one.where, name] = replace(one, variable=name)
+    return [one if calls(one) else worse.get((one.where, one.variable), one) for one in plain]
 
 
 def calls(one: Verdict) -> bool:
@@ -120,31 +115,32 @@ def _partition(
     before: Mapping[Where, Before],
     rules: Rules,
 ) -> Observed:
-    moved = list(dict.fromkeys(one.where for one in verdicts if calls(one)))
-    pairs = [(cases[one], before.get(one, Before())) for one in moved if one in cases]
+    worse = [one for one in verdicts if calls(one)]
+    pairs = []
+    for where in dict.fromkeys(one.where for one in worse):
+        if where in cases:
+            pairs.append((cases[where], before.get(where, Before())))
     evidence = _evidence(pairs, rules)
+    disturbed: dict[str, str] = {}
     for case, _ in pairs:
-        evidence |= {cause.rule: cause.text for cause in case.disturbed}
+        disturbed.update((cause.rule, cause.text) for cause in case.disturbed)
+    failures = [one.reason.removeprefix(FAILED) for one in verdicts if _has_failed(one)]
+    failures += [one.reason for one in verdicts if one.name == "deviates"]
     return Observed(
         partition,
         _layers(verdicts, rules),
-        tuple(_named(one) for one in verdicts if calls(one)),
+        tuple(" ".join(filter(None, [*one.where, one.variable])) for one in worse),
         _facts(pairs),
-        evidence,
-        frozenset(cause.rule for case, _ in pairs for cause in case.disturbed),
+        {**evidence, **disturbed},
+        frozenset(disturbed),
         {
             **_nodes(verdicts, cases, before),
             **_environments(verdicts, rules),
             **_collectives(verdicts, rules),
             **_sizes(cases, before, partition),
         },
-        tuple(one.reason.removeprefix(FAILED) for one in verdicts if _has_failed(one))
-        + tuple(one.reason for one in verdicts if one.name == "deviates"),
+        tuple(failures),
     )
-
-
-def _named(one: Verdict) -> str:
-    return " ".join(filter(None, [*one.where, one.variable]))
 
 
 def state(one: Verdict) -> str:
@@ -213,52 +209,59 @@ def _comparable(then: Mapping[str, str], case: Case) -> dict[str, str]:
 
 def _settings(then: str, now: str) -> dict[str, tuple[str, str]]:
     """Variables of the environment that differ: {mpi_settings.NAME: (then, now)}."""
-    sides = [
-        dict(one.split("=", 1) for one in re.split(r"; | \| ", side) if "=" in one)
-        for side in (then, now)
-    ]
-    return {
-        f"mpi_settings.{name}": (sides[0].get(name, "unset"), sides[1].get(name, "unset"))
-        for name in sorted({*sides[0], *sides[1]})
-        if sides[0].get(name) != sides[1].get(name)
-    }
+    before, after = _variables(then), _variables(now)
+    changed = {}
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            change = before.get(name, "unset"), after.get(name, "unset")
+            changed[f"mpi_settings.{name}"] = change
+    return changed
+
+
+def _variables(settings: str) -> dict[str, str]:
+    """`A=1; B=2` by name; nodes that differ are set apart by ` | `."""
+    words = re.split(r"; | \| ", settings)
+    return dict(word.split("=", 1) for word in words if "=" in word)
 
 
 def _evidence(pairs: Iterable[tuple[Case, Before]], rules: Rules) -> dict[str, str]:
     """Quantities that moved in a case, in the words of the case that moved most."""
-    found: dict[str, tuple[float, str]] = {}
+    texts: dict[str, str] = {}
+    most_growth: dict[str, float] = {}
     for case, then in pairs:
         for name, values in case.quantities.items():
             rule, known = rules.evidence.get(name), then.evidence.get(name)
             if rule is None or known is None or not values or not rule.counts(case.link_class):
                 continue
             (middle, most), now = known, statistics.median(values)
-            if now > most and now >= rule.least and now >= rule.factor * middle:
-                growth = now / max(middle, rule.least / rule.factor, 1e-9)
-                if name not in found or growth > found[name][0]:
-                    found[name] = growth, rule.said(middle, now)
-    return {name: said for name, (_, said) in found.items()}
+            if now <= most or now < rule.least or now < rule.factor * middle:
+                continue
+            growth = now / max(middle, rule.least / rule.factor, 1e-9)
+            if growth > most_growth.get(name, 0.0):
+                most_growth[name], texts[name] = growth, rule.said(middle, now)
+    return texts
 
 
 def _nodes(
     verdicts: Iterable[Verdict], cases: Mapping[Where, Case], before: Mapping[Where, Before]
 ) -> dict[str, str]:
     """Signs that a node is the cause, or that the nodes are others."""
+    states: dict[Where, set[str]] = {}
+    for one in verdicts:
+        states.setdefault(one.where, set()).add(state(one))
     worse: list[frozenset[str]] = []
     others: set[str] = set()
-    sides: dict[Where, list[Verdict]] = {}
-    for one in verdicts:
-        sides.setdefault(one.where, []).append(one)
     same: set[str] = set()
-    for where, ones in sides.items():
+    for where, found_states in states.items():
         nodes = _nodes_of(cases.get(where))
-        then = nodes_in(dict(before[where].facts)) if where in before else ()
-        if any(state(one) == WORSE for one in ones):
+        then = set(nodes_in(dict(before[where].facts))) if where in before else set()
+        if WORSE in found_states:
             worse.append(nodes)
             # Repeats of others may be jobs of their own. Where some ran on each earlier node, these
             # changed too.
-            others |= nodes - set(then) if not nodes >= set(then) else set()
-        elif any(state(one) == SAME for one in ones):
+            if not nodes >= then:
+                others |= nodes - then
+        elif SAME in found_states:
             same |= nodes
     found = {}
     if others:
@@ -282,10 +285,12 @@ def _environments(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
     for one in verdicts:
         if any(layer.partition("/")[0] in OF_MPI for layer in _layers_of(one, rules)):
             found.setdefault(one.environ, set()).add(state(one))
-    worse = sorted(name for name, states in found.items() if WORSE in states)
-    same = sorted(
-        name for name, states in found.items() if not states & {WORSE, SUSPECT} and SAME in states
-    )
+    worse, same = [], []
+    for name, states in sorted(found.items()):
+        if WORSE in states:
+            worse.append(name)
+        elif SUSPECT not in states and SAME in states:
+            same.append(name)
     if len(worse) == 1 and same:
         return {"one environment": f"{worse[0]} got worse, {', '.join(same)} did not"}
     if len(worse) > 1 and not same:
