@@ -38,7 +38,7 @@ class AlphaWeights:
     @classmethod
     def of(cls, only: Iterable[str], weights: Iterable[str]) -> AlphaWeights:
         """From the options' words; a weight is `PATTERN=NUMBER`. Raises WeightsError."""
-        found = {}
+        given = {}
         for text in weights:
             pattern, _, number = text.rpartition("=")
             try:
@@ -50,14 +50,14 @@ class AlphaWeights:
                     f"--weight {text}: no weight. Fix: give PATTERN=NUMBER with a number above 0, "
                     "such as 'hpcc=0.1'"
                 )
-            found[pattern] = weight
-        for pattern in (*only, *found):
+            given[pattern] = weight
+        for pattern in (*only, *given):
             if native_ratio.is_ratio(pattern):
                 raise WeightsError(
                     f"{pattern!r}: a ratio to native is judged with its variable. Fix: give "
                     f"{native_ratio.plain(pattern)!r}"
                 )
-        return cls(tuple(only), found)
+        return cls(tuple(only), given)
 
     def selects(self, check: str, variable: str = "") -> bool:
         """Whether the variable is judged; without one, whether any of the check's may be."""
@@ -65,11 +65,11 @@ class AlphaWeights:
 
     def weight(self, check: str, variable: str) -> float:
         """The weight of a variable; the last pattern that matches it counts."""
-        found = 1.0
+        chosen = 1.0
         for pattern, weight in self.weights.items():
             if _matches(pattern, check, variable):
-                found = weight
-        return found
+                chosen = weight
+        return chosen
 
     def of_session(self, session: Session, known: Baseline | None = None) -> Session:
         """The session with its selected cases and values alone.
@@ -79,30 +79,28 @@ class AlphaWeights:
         self._refuse_unknown(session, known)
         if not self.only:
             return session
-        cases = tuple(
-            replace(
-                case,
-                values=tuple(one for one in case.values if self.selects(case.check, one.variable)),
-            )
-            for case in session.cases
-            if self.selects(case.check)
-        )
-        # A failed case has no values. One that passed, but with no selected value, is not judged.
-        cases = tuple(case for case in cases if case.values or not case.measured)
+        cases = []
+        for case in session.cases:
+            selected = [one for one in case.values if self.selects(case.check, one.variable)]
+            case = replace(case, values=tuple(selected))
+            # A failed case has no values. One that passed, but with no selected value, is not
+            # judged.
+            if self.selects(case.check) and (selected or not case.measured):
+                cases.append(case)
         skipped = tuple(key for key in session.skipped if self.selects(key[0]))
         promised = len(cases) + len(skipped) + session.lacks
-        return replace(session, cases=cases, skipped=skipped, promised=promised)
+        return replace(session, cases=tuple(cases), skipped=skipped, promised=promised)
 
     def of_baseline(self, known: Baseline) -> Baseline:
         """The baseline with its selected variables alone, and all variables' weights.
 
         What it tells of the drift from day to day stays that of all variables.
         """
-        entries = {
-            key: entry
-            for key, whole in known.entries.items()
-            if (entry := self._entry(key[0], whole)).samples
-        }
+        entries = {}
+        for key, whole in known.entries.items():
+            entry = self._entry(key[0], whole)
+            if entry.samples:
+                entries[key] = entry
         return replace(known, entries=entries, whole=known.entries, weigh=self.weight)
 
     def _entry(self, check: str, entry: Entry) -> Entry:
@@ -121,29 +119,30 @@ class AlphaWeights:
         """What was chosen, in words; '' if nothing was."""
         parts = []
         if self.only:
-            shared = f"{known.variables} variables share the campaign's error" if known else ""
-            parts.append(": ".join(filter(None, [f"only {', '.join(self.only)}", shared])))
+            parts.append(f"only {', '.join(self.only)}")
+            if known:
+                parts[0] += f": {known.variables} variables share the campaign's error"
         if self.weights and known is None:
             parts.append("--weight changes nothing without a baseline")
         elif self.weights:
-            parts.append(
-                "weights: " + ", ".join(f"{name} {of:g}" for name, of in self.weights.items())
-            )
+            weights = [f"{name} {weight:g}" for name, weight in self.weights.items()]
+            parts.append(f"weights: {', '.join(weights)}")
         return "; ".join(parts)
 
     def _refuse_unknown(self, session: Session, known: Baseline | None) -> None:
-        there = [
-            (case.check, variable)
-            for case in session.cases
-            for variable in ([one.variable for one in case.values] or [""])
-        ]
-        there += [(key[0], "") for key in session.skipped]
+        variables: dict[str, set[str]] = {}
+        for case in session.cases:
+            names = {value.variable for value in case.values}
+            variables.setdefault(case.check, set()).update(names or {""})
+        for key in session.skipped:
+            variables.setdefault(key[0], set()).add("")
         for key, entry in (known.entries if known else {}).items():
-            there += [(key[0], variable) for variable in entry.units]
+            variables.setdefault(key[0], set()).update(entry.units)
+        there = [(check, name) for check, names in variables.items() for name in names]
         for pattern in (*self.only, *self.weights):
             if any(_matches(pattern, check, variable) for check, variable in there):
                 continue
-            checks = sorted({check.split()[0] for check, _ in there})
+            checks = sorted({check.split()[0] for check in variables})
             check, _, variable = pattern.partition(":")
             if variable and check in checks:
                 names = {name for one, name in there if one.split()[0] == check}

@@ -28,15 +28,12 @@ def with_ratios(session: Session) -> Session:
     native = _native(session)
     if not native:
         return session
-    return replace(
-        session,
-        cases=tuple(
-            replace(case, values=(*_own(case), *_ratios(case, native)))
-            if _usable(case) and case.partition != native.partition
-            else case
-            for case in session.cases
-        ),
-    )
+    cases = []
+    for case in session.cases:
+        if native.counterpart_of(case):
+            case = replace(case, values=(*_own(case), *_ratios(case, native)))
+        cases.append(case)
+    return replace(session, cases=tuple(cases))
 
 
 class _Native:
@@ -45,13 +42,17 @@ class _Native:
     def __init__(self, partition: str, cases: dict[tuple[str, str], Case]):
         self.partition, self.cases = partition, cases
 
+    def counterpart_of(self, case: Case) -> bool:
+        """Whether the case may have ratios to a native one."""
+        return case.measured and _has_ratios(case) and case.partition != self.partition
+
     def median(self, value: Value) -> float | None:
         """The median of the native counterpart's samples; None without one."""
         case = self.cases.get((value.check, value.environ))
         for other in case.values if case else ():
-            same = other.variable == value.variable and other.unit == value.unit
-            if same and other.samples and statistics.median(other.samples) > 0:
-                return statistics.median(other.samples)
+            if (other.variable, other.unit) == (value.variable, value.unit) and other.samples:
+                median = statistics.median(other.samples)
+                return median if median > 0 else None
         return None
 
 
@@ -74,28 +75,24 @@ def _has_ratios(case: Case) -> bool:
     return not (case.node or case.varied or case.duet)
 
 
-def _usable(case: Case) -> bool:
-    return case.measured and _has_ratios(case)
-
-
 def _ratios(case: Case, native: _Native) -> list[Value]:
-    found = []
+    """The ratios of a case's values, as values."""
+    ratios = []
     for value in _own(case):
         median = native.median(value)
         if median is None or not value.samples or value.lower_is_better is None:
             continue
         samples = tuple(sample / median for sample in value.samples)
-        found.append(
-            replace(
-                value,
-                variable=value.variable + SUFFIX,
-                value=statistics.median(samples),
-                unit=UNITS[value.lower_is_better],
-                samples=samples,
-                within=(),
-            )
+        ratio = replace(
+            value,
+            variable=value.variable + SUFFIX,
+            value=statistics.median(samples),
+            unit=UNITS[value.lower_is_better],
+            samples=samples,
+            within=(),
         )
-    return found
+        ratios.append(ratio)
+    return ratios
 
 
 def _own(case: Case) -> list[Value]:
@@ -120,11 +117,12 @@ def fresh_ratios(
     """The ratios of fresh samples of a case to the session's native median."""
     native = _native(session)
     case = next((case for case in session.cases if case.where == where), None)
-    found: dict[str, list[float]] = {}
-    if not native or not case or not _usable(case) or case.partition == native.partition:
-        return found
+    ratios: dict[str, list[float]] = {}
+    if not native or not case or not native.counterpart_of(case):
+        return ratios
     for value in case.values:
         median = native.median(value)
         if median is not None and value.variable in samples:
-            found[value.variable + SUFFIX] = [one / median for one in samples[value.variable]]
-    return found
+            fresh = samples[value.variable]
+            ratios[value.variable + SUFFIX] = [sample / median for sample in fresh]
+    return ratios

@@ -25,42 +25,47 @@ def before(
         for case in one.cases:
             if case.where in wanted and case.counts:
                 held.setdefault(case.where, {})[one.uuid] = case
-    found = {}
+    known = {}
     for case in session.cases:
         entry = baseline.entries.get(case.key) if baseline else None
-        known = _of_case(entry, held.get(case.where, {}))
-        if known:
-            found[case.where] = known
-    return found
+        cases = held.get(case.where, {})
+        if entry:
+            known[case.where] = _of_entry(entry, cases)
+        elif cases:
+            known[case.where] = _of_cases([list(cases.values())[-1]])
+    return known
 
 
-def _of_case(entry: Entry | None, held: Mapping[str, Case]) -> Before | None:
-    """By the baseline, and by its sessions where the database has them; else by the last one."""
-    last = list(held.values())[-1:]
-    if entry is None:
-        return _of_cases(last) if last else None
+def _of_entry(entry: Entry, held: Mapping[str, Case]) -> Before:
+    """By the baseline, and by its sessions where the database has them; else by the last one.
+
+    :arg held: the case by session, oldest first.
+    """
     recorded = [case for uuid, case in held.items() if uuid in entry.sessions]
-    known = _of_cases(recorded or last)
-    evidence = entry.evidence or known.evidence
-    return Before({**_nodes(recorded), **entry.facts}, evidence, known.curves)
+    before = _of_cases(recorded or list(held.values())[-1:])
+    evidence = entry.evidence or before.evidence
+    return Before({**_nodes(recorded), **entry.facts}, evidence, before.curves)
 
 
 def _of_cases(cases: Sequence[Case]) -> Before:
     """Facts of the last case, and evidence and curves of all."""
     values: dict[str, list[float]] = {}
     curves: dict[str, dict[int, list[float]]] = {}
+    facts: dict[str, str] = {}
     for case in cases:
-        for name, found in case.quantities.items():
-            values.setdefault(name, []).extend(found)
+        facts = case.facts
+        for name, repeats in case.quantities.items():
+            values.setdefault(name, []).extend(repeats)
         for name, curve in case.curves.items():
             for size, samples in curve.items():
                 curves.setdefault(name, {}).setdefault(size, []).extend(samples)
-    facts = {**cases[-1].facts, **_nodes(cases)} if cases else {}
-    evidence = {name: (statistics.median(of), max(of)) for name, of in values.items()}
-    return Before(facts, evidence, curves)
+    evidence = {name: (statistics.median(one), max(one)) for name, one in values.items()}
+    return Before({**facts, **_nodes(cases)}, evidence, curves)
 
 
 def _nodes(cases: Iterable[Case]) -> dict[str, str]:
     """The fact `nodes` of all cases together; {} if none is known."""
-    names = sorted({name for case in cases for name in nodes_in(case.facts)})
-    return {"nodes": ", ".join(names)} if names else {}
+    names: set[str] = set()
+    for case in cases:
+        names.update(nodes_in(case.facts))
+    return {"nodes": ", ".join(sorted(names))} if names else {}
