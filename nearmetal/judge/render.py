@@ -41,17 +41,8 @@ INTERNAL = ("fresh", "better", "later", "set_aside", "of_repeats", "pooled")
 #: Most likely causes in the outputs for people.
 LIKELY = 6
 HEADERS = (
-    "verdict",
-    "check",
-    "partition",
-    "environment",
-    "variable",
-    "baseline",
-    "now",
-    "change",
-    "95 % interval",
-    "finds",
-    "repeats",
+    *("verdict", "check", "partition", "environment", "variable"),
+    *("baseline", "now", "change", "95 % interval", "finds", "repeats"),
 )
 SUMMARY = {
     "clean": "nothing got worse",
@@ -106,23 +97,24 @@ def when(report: GateReport) -> str:
 
 
 def row(one: Verdict) -> list[str]:
-    repeats = f"{one.repeats} of {one.wanted} wanted" if one.wanted else f"{_repeats(one) or ''}"
-    interval = f"{percent(one.interval[0])} to {percent(one.interval[1])}" if one.interval else ""
-    return [
-        one.name,
-        plain(one.check),
-        one.place,
-        one.environ,
-        one.variable,
-        *(
-            f"{number(value)} {one.unit}" if value is not None else ""
-            for value in (one.baseline, one.value)
-        ),
-        percent(one.change) if one.change is not None else "",
-        interval,
-        f"{100 * one.finds:.0f} %" if one.finds else "",
-        repeats,
-    ]
+    cells = dict.fromkeys(HEADERS, "")
+    cells |= {"verdict": one.name, "check": plain(one.check), "partition": one.place}
+    cells |= {"environment": one.environ, "variable": one.variable}
+    if one.baseline is not None:
+        cells["baseline"] = f"{number(one.baseline)} {one.unit}"
+    if one.value is not None:
+        cells["now"] = f"{number(one.value)} {one.unit}"
+    if one.change is not None:
+        cells["change"] = percent(one.change)
+    if one.interval:
+        cells["95 % interval"] = " to ".join(map(percent, one.interval))
+    if one.finds:
+        cells["finds"] = f"{100 * one.finds:.0f} %"
+    if one.wanted:
+        cells["repeats"] = f"{one.repeats} of {one.wanted} wanted"
+    elif _repeats(one):
+        cells["repeats"] = str(_repeats(one))
+    return list(cells.values())
 
 
 def _repeats(one: Verdict) -> int:
@@ -138,9 +130,13 @@ def likely(report: GateReport) -> list[str]:
 
 def likely_line(one: Likely) -> str:
     """`native: MTU: the network interfaces have another MTU (mtu: 1500 -> 1200)`."""
-    name = f"{one.name}: {one.says}" if one.score else one.says
     evidence = f" ({one.evidence[0]})" if one.evidence else ""
-    return f"{', '.join(one.places)}: {name}{evidence}"
+    return f"{', '.join(one.places)}: {named(one)}{evidence}"
+
+
+def named(one: Likely) -> str:
+    """The rule's name and sentence; of an unknown cause, the sentence."""
+    return f"{one.name}: {one.says}" if one.score else one.says
 
 
 def reasons(report: GateReport) -> list[str]:
@@ -152,11 +148,12 @@ def reasons(report: GateReport) -> list[str]:
             grouped.setdefault(f"{one.name}: {one.reason}", []).append(variable)
     lines = [f"{reason} ({shorten(variables)})" for reason, variables in grouped.items()]
     lines += _changed_facts(report)
-    names = {one.name for one in report.verdicts}
-    if report.confirmed or not any(
-        one.name == "inconclusive" and one.reference in RECORDED for one in report.verdicts
-    ):
-        names -= {"inconclusive"}  # that step is done, or needs a baseline
+    names = set()
+    for one in report.verdicts:
+        # Where `--confirm` has ended, or needs a baseline, it is no advice.
+        confirmable = one.reference in RECORDED and not report.confirmed
+        if one.name != "inconclusive" or confirmable:
+            names.add(one.name)
     return [*lines, *(text for name, text in ADVICE.items() if name in names), *report.notes]
 
 
@@ -186,14 +183,15 @@ def disturbed(report: GateReport) -> list[str]:
 
 @readable
 def _table(report: GateReport, disturbances: Sequence[str], every: bool) -> str:
-    rows = [
-        row(one) for one in report.verdicts if every or (one.name not in QUIET and one.variable)
-    ]
-    alignment = ["left"] * 5 + ["right"] * 6
-    text = tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment) if rows else ""
-    top = "\n".join([headline(report), subject(report), *disturbances])
-    causes = "\n".join(["likely causes:", *likely(report)]) if report.causes else ""
-    blocks = [top, text, causes, "\n".join(reasons(report))]
+    blocks = ["\n".join([headline(report), subject(report), *disturbances])]
+    shown = [one for one in report.verdicts if every or (one.name not in QUIET and one.variable)]
+    if shown:
+        alignment = ["left"] * 5 + ["right"] * 6
+        rows = list(map(row, shown))
+        blocks.append(tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment))
+    if report.causes:
+        blocks.append("\n".join(["likely causes:", *likely(report)]))
+    blocks.append("\n".join(reasons(report)))
     return "\n\n".join(filter(None, blocks))
 
 
@@ -339,12 +337,6 @@ def markdown(report: GateReport) -> str:
 @readable
 def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
 
-    def cells(values):
-        return "| " + " | ".join(map(escaped, values)) + " |"
-
-    def block(ones):
-        return [cells(HEADERS), cells(["---"] * len(HEADERS)), *(cells(row(one)) for one in ones)]
-
     quiet = (*QUIET, "not judged", "xfail")
     loud = [one for one in report.verdicts if one.name not in quiet]
     rest = [one for one in report.verdicts if one.name in quiet]
@@ -356,7 +348,7 @@ def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
         "",
         *(f"- {escaped(line)}" for line in disturbances),
         "",
-        *(block(loud) if loud else []),
+        *_markdown_table(loud),
     ]
     if report.causes:
         lines += ["", "Likely causes:", "", *(f"- {escaped(one)}" for one in likely(report))]
@@ -366,11 +358,17 @@ def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
             "",
             f"<details><summary>{len(rest)} more</summary>",
             "",
-            *block(rest),
+            *_markdown_table(rest),
             "",
             "</details>",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _markdown_table(verdicts: Sequence[Verdict]) -> list[str]:
+    """The lines of a table; [] without a verdict."""
+    rows = [HEADERS, ["---"] * len(HEADERS), *map(row, verdicts)] if verdicts else []
+    return [f"| {' | '.join(map(escaped, cells))} |" for cells in rows]
 
 
 def openmetrics(

@@ -2,7 +2,7 @@
 
 from tabulate import tabulate
 
-from nearmetal.judge.render import FORMAT, causes_of
+from nearmetal.judge.render import FORMAT, causes_of, named
 from nearmetal.judge.verdict import GateReport, Likely
 from nearmetal.util import sanitize
 
@@ -26,7 +26,7 @@ def table(report: GateReport) -> str:
     rows: list[list[str]] = []
     for number, one in _numbered(sanitize.every(report.causes)):
         lines = list(one.evidence) or [""]
-        rows.append([", ".join(one.places), number, _named(one), support(one.score), lines[0]])
+        rows.append([", ".join(one.places), number, named(one), support(one.score), lines[0]])
         rows += [["", "", "", "", line] for line in lines[1:]]
     return tabulate(
         rows,
@@ -44,10 +44,6 @@ def _numbered(causes: tuple[Likely, ...]) -> list[tuple[str, Likely]]:
         counts[one.places[0]] = counts.get(one.places[0], 0) + 1
         found.append((str(counts[one.places[0]]), one))
     return found
-
-
-def _named(one: Likely) -> str:
-    return f"{one.name}: {one.says}" if one.score else one.says
 
 
 def document(report: GateReport) -> dict:
