@@ -7,7 +7,6 @@ A reference is the median of all samples. Its bound is on the worse side, as in 
 import pprint
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import yaml
 from nearmetal.judge import baseline
 from nearmetal.judge.baseline import BaselineError, Entry, Key, Noise
 from nearmetal.model.naming import parse
-from nearmetal.results import Session
+from nearmetal.results import Case, Session
 from nearmetal.stats import ranks
 from nearmetal.util.suggest import shorten
 
@@ -31,15 +30,6 @@ OF_YAML = "Checks take them with `reference = {{'$ref': '{name}'}}` (ReFrame 4.1
 OF_PYTHON = "A check takes `REFERENCES[CHECK][ENVIRONMENT]` as its `reference`."
 
 
-@dataclass
-class _Found:
-    """What sessions hold of one variable."""
-
-    unit: str
-    better: str
-    samples: list[list[float]] = field(default_factory=list)  #: of each session
-
-
 def entries(sessions: Iterable[Session]) -> tuple[dict[Key, Entry], list[str]]:
     """An entry of each case with enough samples, and notes on what is left out.
 
@@ -48,65 +38,61 @@ def entries(sessions: Iterable[Session]) -> tuple[dict[Key, Entry], list[str]]:
 
     :raises BaselineError: no variable has enough samples.
     """
-    found: dict[Key, dict[str, _Found]] = {}
-    parameters: dict[Key, dict] = {}
-    taken: dict[Key, dict[str, str]] = {}
+    held: dict[Key, Entry] = {}
     passed_over: set[str] = set()
+    # The newest session decides a variable's unit.
     for session in sorted(sessions, key=lambda one: one.order, reverse=True):
         for case in session.cases:
-            if not case.measured or case.disturbed or case.varied:
+            if not case.counts or case.varied:
                 passed_over.add(parse(case.check).plain)
                 continue
-            parameters.setdefault(case.key, case.parameters)
-            taken.setdefault(case.key, {})[session.uuid] = session.started
-            variables = found.setdefault(case.key, {})
+            entry = held.setdefault(case.key, _empty(case))
+            entry.sessions[session.uuid] = session.started
             for value in case.values:
-                one = variables.setdefault(value.variable, _Found(value.unit, value.better))
-                if (
-                    value.unit == one.unit and value.samples and not value.expected
-                ):  # the newest session's unit
-                    one.samples.append(list(value.samples))
+                unit = entry.units.setdefault(value.variable, value.unit)
+                if value.better:
+                    entry.better.setdefault(value.variable, value.better)
+                samples = entry.samples.setdefault(value.variable, [])
+                if value.unit == unit and value.samples and not value.expected:
+                    samples.append(list(value.samples))
     kept, few = {}, []
-    for key, variables in sorted(found.items()):
-        enough = {name: one for name, one in variables.items() if _count(one) >= LEAST}
-        few += [f"{' | '.join(key)}: {name}" for name in variables if name not in enough]
-        if enough:
-            kept[key] = _entry(taken[key], parameters[key], enough)
+    for key, entry in sorted(held.items()):
+        few += [f"{' | '.join(key)}: {name}" for name in _summarize(entry)]
+        if entry.values:
+            kept[key] = entry
     if not kept:
         raise BaselineError(
             f"no variable has {LEAST} samples. Fix: take more sessions with an earlier --since, or "
             f"run with more repeats (--reruns={LEAST - 1})"
         )
-    notes = [f"left out, with fewer than {LEAST} samples: {shorten(few)}"] if few else []
+    notes = []
+    if few:
+        notes.append(f"left out, with fewer than {LEAST} samples: {shorten(few)}")
     if passed_over:
-        notes.append(
-            f"left out where they failed or were disturbed: {shorten(sorted(passed_over))}"
-        )
+        names = shorten(sorted(passed_over))
+        notes.append(f"left out where they failed or were disturbed: {names}")
     return kept, notes
 
 
-def _count(one: _Found) -> int:
-    return sum(map(len, one.samples))
+def _empty(case: Case) -> Entry:
+    today = date.today().isoformat()
+    return Entry(today, {}, {}, case.parameters, units={}, values={}, noise={}, samples={})
 
 
-def _entry(sessions: dict[str, str], parameters: dict, found: dict[str, _Found]) -> Entry:
-    values, noise = {}, {}
-    for name, one in found.items():
-        together = [sample for session in one.samples for sample in session]
-        values[name] = float(f"{statistics.median(together):.6g}")
-        spread = float(ranks.spread(np.log(together)[None])[0]) if min(together) > 0 else 0.0
-        noise[name] = Noise(spread, len(together), None, None)
-    return Entry(
-        recorded=date.today().isoformat(),
-        sessions=sessions,
-        facts={},
-        parameters=parameters,
-        units={name: one.unit for name, one in found.items()},
-        values=values,
-        noise=noise,
-        samples={name: one.samples for name, one in found.items()},
-        better={name: one.better for name, one in found.items() if one.better},
-    )
+def _summarize(entry: Entry) -> list[str]:
+    """Set value and noise of each variable; returns those that have too few samples."""
+    few = []
+    for name, sessions in entry.samples.items():
+        together = [sample for session in sessions for sample in session]
+        if len(together) < LEAST:
+            few.append(name)
+            continue
+        spread = 0.0
+        if min(together) > 0:
+            spread = float(ranks.spread(np.log(together)[None])[0])
+        entry.values[name] = float(f"{statistics.median(together):.6g}")
+        entry.noise[name] = Noise(spread, len(together), None, None)
+    return few
 
 
 def text(system: str, found: dict[Key, Entry], path: Path) -> str:

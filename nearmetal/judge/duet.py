@@ -20,7 +20,6 @@ from nearmetal.results import (
     Database,
     ResultsError,
     Session,
-    Value,
     load_session,
     newest,
     parameters,
@@ -33,7 +32,11 @@ from nearmetal.util import suggest
 from nearmetal.util.sanitize import first_line
 
 #: Facts that a table begins with.
-SAID = {"mpi_library": "MPI", "transport": "carried by"}
+FACTS = {"mpi_library": "MPI", "transport": "carried by"}
+HEADERS = (
+    *("variable", "unit", "A", "B", "B against A", "95 %", "pairs"),
+    *("shared noise (95 %)", "judged", "p", "verdict"),
+)
 RUN = "reframe -c reframe_checks/duet -r"
 #: Why sessions of checks of others have no duet, and what judges them.
 OF_OTHERS = (
@@ -107,32 +110,34 @@ def _of_others(sessions: Sequence[Session]) -> bool:
 
 def judge_session(session: Session) -> DuetReport:
     """Judge all variables of all duets of a session; they share one campaign's error rate."""
-    duets, verdicts, missing = [case for case in session.cases if case.duet], [], []
-    pairs = []
-    for case in duets:
+    verdicts, missing = [], []
+    pairs: list[tuple[Case, str]] = []
+    for case in session.cases:
+        if not case.duet:
+            continue
         if case.failure is not None:
             missing.append(f"{label(case)}: {first_line(case.failure)}")
             continue
-        found = {value.variable: value for value in case.values}
-        names = list(dict.fromkeys(name[:-2] for name in found if name.endswith(("_a", "_b"))))
-        if not names:
+        sides = [one.variable for one in case.values if one.variable.endswith(("_a", "_b"))]
+        if not sides:
             missing.append(f"{label(case)}: it measured nothing")
-        pairs += [(case, name, found.get(f"{name}_a"), found.get(f"{name}_b")) for name in names]
-    for case, name, a, b in pairs:
+        pairs += [(case, name) for name in dict.fromkeys(side[:-2] for side in sides)]
+    for case, name in pairs:
         try:
-            verdicts.append(_judge(case, name, a, b, len(pairs)))
+            verdicts.append(_judge(case, name, len(pairs)))
         except JudgeError as error:
             missing.append(f"{label(case)}: {name}: {error}")
-    missing += [
-        f"{' '.join(key)}: skipped, so not judged: {session.reasons.get(key, 'no reason')}"
-        for key in session.skipped
-        if key[0].split()[0].endswith("_duet")
-    ]
+    for key in session.skipped:
+        if key[0].split()[0].endswith("_duet"):
+            reason = session.reasons.get(key, "no reason")
+            missing.append(f"{' '.join(key)}: skipped, so not judged: {reason}")
     return DuetReport(session, tuple(verdicts), tuple(missing))
 
 
-def _judge(case: Case, name: str, a: Value | None, b: Value | None, variables: int) -> DuetVerdict:
-    """Raises JudgeError."""
+def _judge(case: Case, name: str, variables: int) -> DuetVerdict:
+    """The verdict on a variable, by its values `NAME_a` and `NAME_b`. Raises JudgeError."""
+    values = {value.variable: value for value in case.values}
+    a, b = values.get(f"{name}_a"), values.get(f"{name}_b")
     if a is None or b is None:
         raise JudgeError(f"only {'B' if a is None else 'A'} has a value")
     if a.unit != b.unit or a.lower_is_better is None:
@@ -262,36 +267,21 @@ def render(report: DuetReport, figures: list[published.Figure]) -> str:
     """For a terminal: a table a duet, with its A and B, the verdicts, and published figures."""
     session = report.session
     blocks = [f"session {session.uuid} on {session.system}, {session.started}"]
-    for case in dict.fromkeys(one.case.where for one in report.verdicts):
-        rows = [one for one in report.verdicts if one.case.where == case]
-        facts = rows[0].case.facts
-        blocks.append(
-            "\n".join(
-                [
-                    label(rows[0].case),
-                    *(f"  {what}: {facts[key]}" for key, what in SAID.items() if facts.get(key)),
-                    tabulate(
-                        [row(one) for one in rows],
-                        [
-                            "variable",
-                            "unit",
-                            "A",
-                            "B",
-                            "B against A",
-                            "95 %",
-                            "pairs",
-                            "shared noise (95 %)",
-                            "judged",
-                            "p",
-                            "verdict",
-                        ],
-                        disable_numparse=True,
-                        colalign=["left"] * 2 + ["right"] * 6 + ["left", "right", "left"],
-                    ),
-                    *(line for one in rows for line in context(one, figures)),
-                ]
-            )
-        )
+    by_case: dict[tuple, list[DuetVerdict]] = {}
+    for one in report.verdicts:
+        by_case.setdefault(one.case.where, []).append(one)
+    alignment = ["left"] * 2 + ["right"] * 6 + ["left", "right", "left"]
+    for verdicts in by_case.values():
+        case = verdicts[0].case
+        lines = [label(case)]
+        lines += [
+            f"  {what}: {case.facts[key]}" for key, what in FACTS.items() if case.facts.get(key)
+        ]
+        rows = list(map(row, verdicts))
+        lines.append(tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment))
+        for one in verdicts:
+            lines += context(one, figures)
+        blocks.append("\n".join(lines))
     if any(one.decision.method == "unpaired" for one in report.verdicts):
         blocks.append(
             f"unpaired: A and B share less than {LEAST_SHARED:.0%} of their noise there, so that "

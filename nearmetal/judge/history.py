@@ -44,6 +44,12 @@ LONGEST = 2000
 MANY = 20_000
 
 
+HEADERS = (
+    *("from", "session", "check", "partition", "environment", "variable"),
+    *("before", "after", "unit", "change", "p", "changed with it"),
+)
+
+
 @dataclass(frozen=True)
 class ChangePoint:
     check: str
@@ -86,19 +92,19 @@ def change_points(sessions: Sequence[Session]) -> list[ChangePoint]:
     """
     held = {key: points[-LONGEST:] for key, points in series(sessions).items()}
     medians = [np.array([point.median for point in points]) for points in held.values()]
-    found = []
+    changes = []
     moves = _moves_of_all(medians)
     for (key, points), values, (moved, creep) in zip(held.items(), medians, moves):
-        found += [_change_point(key, points, values, *one) for one in moved]
+        changes += [_change_point(key, points, values, *one) for one in moved]
         if creep:
-            found.append(_creep(key, points, values, creep))
+            changes.append(_creep(key, points, values, creep))
     order = {session.uuid: session.order for session in sessions}
 
     def place(point: ChangePoint) -> tuple:
         where = point.check, point.partition, point.environ, point.variable
         return order[point.session], *where
 
-    return sorted(found, key=place)
+    return sorted(changes, key=place)
 
 
 def _change_point(
@@ -264,16 +270,13 @@ def creeping(point: ChangePoint) -> str:
 
 
 def _sentence(point: ChangePoint) -> str:
+    what = f"{point.variable} of {point.check} on {point.partition} with {point.environ}"
     if point.creeps:
-        return (
-            f"history: {point.variable} of {point.check} on {point.partition} with "
-            f"{point.environ} {creeping(point)}"
-        )
+        return f"history: {what} {creeping(point)}"
     facts = f"; changed with it: {_facts(point)}" if point.facts else ""
     return (
-        f"history: {point.variable} of {point.check} on {point.partition} with {point.environ} "
-        f"moved by {100 * point.change:+.1f} % in session {point.session[:8]} of {point.started}"
-        f"{facts}"
+        f"history: {what} moved by {100 * point.change:+.1f} % in session {point.session[:8]} of "
+        f"{point.started}{facts}"
     )
 
 
@@ -288,36 +291,13 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
     lines = [f"{len(sessions)} session{plural}, {len(held)} variables: {_counts(points)}"]
     lines += _disturbed(sessions)
     if points:
-        headers = [
-            "from",
-            "session",
-            "check",
-            "partition",
-            "environment",
-            "variable",
-            "before",
-            "after",
-            "unit",
-            "change",
-            "p",
-            "changed with it",
-        ]
-        lines += [
-            "",
-            tabulate(
-                map(_row, points),
-                headers,
-                disable_numparse=True,
-                colalign=["left"] * 6 + ["right"] * 2 + ["left"] + ["right"] * 2 + ["left"],
-            ),
-        ]
+        alignment = ["left"] * 6 + ["right"] * 2 + ["left"] + ["right"] * 2 + ["left"]
+        rows = map(_row, points)
+        lines += ["", tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment)]
     if max(map(len, held.values())) > LONGEST:
         lines += ["", f"searched: the last {LONGEST} sessions of each variable"]
     if short:
-        lines += [
-            "",
-            f"too few sessions: {short} of {len(held)} variables need {least}",
-        ]
+        lines += ["", f"too few sessions: {short} of {len(held)} variables need {least}"]
     return "\n".join(lines)
 
 

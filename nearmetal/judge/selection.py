@@ -65,8 +65,15 @@ def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
         command = parse(session.command)
         asked = _asked(session, command)
         with _limited():
-            keys = {key for key in baseline.entries if _selected(key, asked, command)}
-            elsewhere = {key for key in keys if not _defined(key[0].split()[0], session, asked)}
+            keys: set[Key] = set()
+            undefined: set[Key] = set()
+            for key in baseline.entries:
+                if not _selected(key, asked, command):
+                    continue
+                if _defined(key[0].split()[0], session, asked):
+                    keys.add(key)
+                else:
+                    undefined.add(key)
     except (CommandError, *NO_EXPRESSION) as error:
         return set(), f"the session's command cannot be read ({error}): {session.command}"
     except TooSlow as error:
@@ -84,16 +91,15 @@ def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
             "the command has filters that only ReFrame can evaluate, so a missing case is not "
             f"noticed: {session.command}"
         )
-    return keys - elsewhere, _note(elsewhere, session)
+    return keys, _note(undefined, session)
 
 
-def _note(elsewhere: set[Key], session: Session) -> str:
-    """Checks of the baseline that other files define than those of this session; '' if none."""
-    names = sorted(
-        {check.split()[0] for check, *_ in elsewhere - {one.key for one in session.cases}}
-    )
-    if session.selection or not names:
+def _note(undefined: set[Key], session: Session) -> str:
+    """Checks of the baseline that no file of this session defines; '' if there is none."""
+    lacking = undefined - {one.key for one in session.cases}
+    if session.selection or not lacking:
         return ""
+    names = sorted({check.split()[0] for check, *_ in lacking})
     return f"in the baseline, but in no file of -c: {', '.join(names)}"
 
 
@@ -115,15 +121,12 @@ def _asked(session: Session, command: Command) -> dict:
 def _selected(key: Key, asked: dict, command: Command) -> bool:
     """Whether the command selects a case, wherever its check is."""
     check, partition, environ = key
-    only = asked["system"].partition(":")[2]
-    return (
-        only in ("", partition)
-        and any(
-            _in_time(pattern, re.compile(pattern).match, environ) for pattern in asked["environs"]
-        )
-        and _named(check, command)
-        and not _replaced(check, command)
-    )
+    if asked["system"].partition(":")[2] not in ("", partition):
+        return False
+    for pattern in asked["environs"]:
+        if _in_time(pattern, re.compile(pattern).match, environ):
+            return _named(check, command) and not _replaced(check, command)
+    return False
 
 
 def _in_time(pattern: str, match: Callable, where) -> bool:
@@ -182,10 +185,9 @@ def _defined(check: str, session: Session, asked: dict) -> bool:
 @functools.lru_cache(maxsize=8)
 def _classes(paths: tuple[str, ...]) -> frozenset[str]:
     """Names of the classes in files and directories. Raises OSError."""
-    found = [
-        file
-        for path in map(Path, paths)
-        for file in (path.rglob("*.py") if path.is_dir() else [path])
-    ]
-    texts = (files.read(file, MOST_BYTES).decode(errors="replace") for file in found)
-    return frozenset(name for text in texts for name in CLASS.findall(text))
+    names: set[str] = set()
+    for path in map(Path, paths):
+        for file in path.rglob("*.py") if path.is_dir() else [path]:
+            text = files.read(file, MOST_BYTES).decode(errors="replace")
+            names.update(CLASS.findall(text))
+    return frozenset(names)
