@@ -80,17 +80,7 @@ def _confirmed(arguments, campaign: Campaign, report: GateReport) -> GateReport:
         lambda line: print(line, flush=True),
         arguments.confirm,
         write_so_far,
-        lambda: _nodes(campaign.session.system),
     )
-
-
-def _nodes(system: str) -> dict[str, int]:
-    """Number of nodes of the partitions whose extras say it."""
-    nodes = {}
-    for name, numbers in numbers_of(system).items():
-        if "nodes" in numbers:
-            nodes[name] = int(str(numbers["nodes"]))
-    return nodes
 
 
 def _write(arguments, reports: list[GateReport], code: int) -> None:

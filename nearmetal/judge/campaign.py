@@ -175,12 +175,9 @@ class Campaign:
         say: Callable[[str], None],
         which: str,
         after_round: Callable[[GateReport], None],
-        nodes: Callable[[], dict[str, int]] = dict,
     ) -> GateReport:
         """The report after suspicious cases were measured again. Needs a baseline.
 
-        :arg nodes: function: number of nodes by partition, where regressed cases are measured on
-            other nodes too.
         :raises ConfirmError: nothing was measured again.
         """
         assert self.history is not None
@@ -195,7 +192,8 @@ class Campaign:
             which,
             lambda so_far: after_round(self.expectations.apply(so_far)),
         )
-        confirm.measure_on_other_nodes(report, self.history, reframe, nodes(), say, clock.left)
+        nodes = self.expectations.nodes
+        confirm.measure_on_other_nodes(report, self.history, reframe, nodes, say, clock.left)
         return self.expectations.apply(report)
 
     def vanished(self, confirmations: list[Session]) -> list[Vanished]:

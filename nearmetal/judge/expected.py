@@ -25,6 +25,7 @@ class Partition:
     def __init__(self, system: System, described: dict, shipped: dict):
         configured = system.configured(described)
         extras, features = configured["extras"], frozenset(configured["features"])
+        self.extras = judge.of_extras(extras)
         self.name, self.fullname = described["name"], f"{system.name}:{described['name']}"
         where = f"{system.path}: {self.fullname}"
         environments = system.environments
@@ -37,7 +38,7 @@ class Partition:
             self.expectations = entries.overridden(
                 shipped, extras[entries.OVERRIDES], f"{where}: extras.{entries.OVERRIDES}"
             )
-        self.names = Names(judge.of_extras(extras))
+        self.names = Names(self.extras)
         self._refuse_bounds_without_a_value()
 
     def _refuse_bounds_without_a_value(self) -> None:
@@ -91,6 +92,15 @@ class Expectations:
             return cls(note=f"not held against expectations: {error}")
         except NearmetalError as error:
             return cls(broken=str(error))
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        """Number of nodes of the partitions whose extras say it."""
+        nodes = {}
+        for name, partition in self.partitions.items():
+            if "nodes" in partition.extras:
+                nodes[name] = int(str(partition.extras["nodes"]))
+        return nodes
 
     def bounded(self, session: Session) -> Bounded:
         """The variables of each case that an expectation bounds. Raises ExpectationError."""
