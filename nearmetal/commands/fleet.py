@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-
 from nearmetal import results
 from nearmetal.commands.common import refuse_same, session_of, warn, write
-from nearmetal.fleet import fabric, findings, render
-from nearmetal.fleet.findings import AnySweep
+from nearmetal.fleet import render
 from nearmetal.fleet.render import Swept
-from nearmetal.fleet.sweep import SweepError
+from nearmetal.fleet.swept import suspected, sweep_again, sweeps_of, swept
 from nearmetal.judge import rerun
-from nearmetal.judge.verdict import Where
-from nearmetal.model.remeasure import Remeasure
-from nearmetal.results import Case, Database, Session
-
-#: Case and sweep, by the case's identity.
-Sweeps = dict[Where, tuple[Case, AnySweep]]
+from nearmetal.results import Database, Session
 
 
 def run(arguments) -> int:
@@ -63,87 +54,9 @@ def _found(arguments) -> tuple[Session, list[Swept]]:
             "feature fleet, and run `reframe -c reframe_checks -r -n fleet_links -n fleet_nodes`"
         )
     database = Database.of(arguments.database)
-    if arguments.confirm:
-        error = findings.error_of(one for _, one in sweeps.values())
-        suspected = {
-            where: Remeasure(one.repeats)
-            for where, (_, one) in sweeps.items()
-            if findings.of(one, error)
-        }
-        sweep_again(arguments, session, suspected, database)
-    return session, swept(database, session, sweeps)
-
-
-def sweeps_of(session: Session) -> Sweeps:
-    """The cases of a session that hold a sweep. Raises SweepError."""
-    read = ((case, findings.read(case)) for case in session.cases)
-    return {case.where: (case, one) for case, one in read if one}
-
-
-def swept(database: Database, session: Session, sweeps: Sweeps) -> list[Swept]:
-    """The sweeps of a session, with what they show. Raises SweepError."""
-    second: Sweeps = {}
-    for one in results.confirmations(database, session):
-        second |= sweeps_of(one)  # of a case that was swept again and again, the newest
-    error = findings.error_of(one for _, one in sweeps.values())
-    found = [
-        judged(database, session, case, first, second[where][1] if where in second else None, error)
-        for where, (case, first) in sweeps.items()
-    ]
-    return [replace(one, fabric=fabric.beside(one.case, sweeps)) for one in found]
-
-
-def sweep_again(
-    arguments, session: Session, wanted: Mapping[Where, Remeasure], database: Database
-) -> None:
-    """Run the sweeps again that show something. Raises ConfirmError if one is not stored."""
-    if not wanted:
-        return
-    reframe = arguments.reframe or rerun.reframe_of(session, database)
-    warn(f"a second sweep begins: {', '.join(' | '.join(where) for where in wanted)}")
-    found = rerun.measure(session, wanted, database, reframe, arguments.within)
-    newest = results.confirmations(database, session)[-1]
-    stored = {case.where for case in newest.cases if case.of_fleet}
-    for where in wanted:
-        if where not in stored:
-            raise rerun.ConfirmError(
-                f"{' | '.join(where)} has no second sweep, so nothing is confirmed: "
-                f"{found.get(where, 'ReFrame stored no result of it')}"
-            )
-
-
-def judged(
-    database: Database,
-    session: Session,
-    case: Case,
-    first: AnySweep,
-    second: AnySweep | None,
-    error: float,
-) -> Swept:
-    """What the sweep of a case shows and since when; after a second sweep, what both show."""
-    seen = findings.of(first, error)
-    after = findings.compared(first, second, error) if second else findings.Compared(seen, [])
-    past = earlier(database, session, case)
-    dated = findings.dated(after.found, session.started, past, error)
-    gone = findings.vanished(seen, after)
-    return Swept(case, first, dated, second is not None, gone, after.unknown)
-
-
-def earlier(database: Database, session: Session, case: Case) -> Iterator[tuple[str, AnySweep]]:
-    """Starts and sweeps of the same case before this session, the newest first.
-
-    One that cannot be read is said and left out.
-    """
-    for past in results.sessions(database, newest_first=True):
-        if not past.precedes(session):
-            continue
-        for one in past.cases:
-            if one.where != case.where:
-                continue
-            try:
-                swept_before = findings.read(one)
-            except SweepError as error:
-                warn(f"session {past.uuid} is left out: {error}")
-                continue
-            if swept_before:
-                yield past.started, swept_before
+    wanted = suspected(sweeps) if arguments.confirm else {}
+    if wanted:
+        reframe = arguments.reframe or rerun.reframe_of(session, database)
+        warn(f"a second sweep begins: {', '.join(' | '.join(where) for where in wanted)}")
+        sweep_again(session, wanted, database, reframe, arguments.within)
+    return session, swept(database, session, sweeps, warn)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from nearmetal import results
-from nearmetal.commands import fleet
 from nearmetal.commands.common import (
     newest_is_missing,
     of_each_system,
@@ -20,6 +19,7 @@ from nearmetal.compare import published
 from nearmetal.fleet import findings, node_history
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
+from nearmetal.fleet.swept import sweeps_of, swept
 from nearmetal.judge import history
 from nearmetal.judge.baseline import BaselineError
 from nearmetal.judge.campaign import Campaign
@@ -75,8 +75,8 @@ def _write(arguments, sessions: list[Session], path: Path) -> tuple[GateReport |
     report = _report(arguments, sessions[-1], missing)
     changes, figures = history.change_points(sessions), published.load()
     numbers = functools.partial(numbers_of, sessions[-1].system)
-    swept = newest_sweeps(arguments.database, sessions)
-    save(path, page.render(sessions, report, changes, figures, numbers=numbers, fleet=swept))
+    sweeps = newest_sweeps(arguments.database, sessions)
+    save(path, page.render(sessions, report, changes, figures, numbers=numbers, fleet=sweeps))
     return report, missing
 
 
@@ -85,8 +85,8 @@ def newest_sweeps(database, sessions: list[Session]) -> dict[str, list[Swept]]:
     for session in reversed(sessions):
         if any(case.of_fleet for case in session.cases):
             try:
-                swept = fleet.swept(database, session, fleet.sweeps_of(session))
-                return {session.uuid: _with_past(database, session, swept)}
+                shown = swept(database, session, sweeps_of(session), warn)
+                return {session.uuid: _with_past(database, session, shown)}
             except SweepError as error:
                 warn(f"the page of the fleet is left out: {error}")
                 return {}

@@ -1,0 +1,109 @@
+"""The sweeps of a session with what they show, and a second sweep (`nearmetal fleet --confirm`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from nearmetal import results
+from nearmetal.fleet import fabric, findings
+from nearmetal.fleet.findings import AnySweep
+from nearmetal.fleet.render import Swept
+from nearmetal.fleet.sweep import SweepError
+from nearmetal.judge import rerun
+from nearmetal.judge.verdict import Where
+from nearmetal.model.remeasure import Remeasure
+from nearmetal.results import Case, Database, Session
+
+#: Case and sweep, by the case's identity.
+Sweeps = dict[Where, tuple[Case, AnySweep]]
+#: Receives a sentence on what is left out or begins.
+Warn = Callable[[str], None]
+
+
+def sweeps_of(session: Session) -> Sweeps:
+    """The cases of a session that hold a sweep. Raises SweepError."""
+    sweeps: Sweeps = {}
+    for case in session.cases:
+        sweep = findings.read(case)
+        if sweep:
+            sweeps[case.where] = case, sweep
+    return sweeps
+
+
+def suspected(sweeps: Sweeps) -> dict[Where, Remeasure]:
+    """The sweeps that show something, with their repeats for a second sweep."""
+    error = findings.error_of(sweep for _, sweep in sweeps.values())
+    wanted = {}
+    for where, (_, sweep) in sweeps.items():
+        if findings.of(sweep, error):
+            wanted[where] = Remeasure(sweep.repeats)
+    return wanted
+
+
+def sweep_again(
+    session: Session,
+    wanted: Mapping[Where, Remeasure],
+    database: Database,
+    reframe: list[str],
+    within: float | None,
+) -> None:
+    """Run sweeps again. Raises ConfirmError if one is not stored.
+
+    :arg within: seconds; None: any number.
+    """
+    found = rerun.measure(session, wanted, database, reframe, within)
+    newest = results.confirmations(database, session)[-1]
+    stored = {case.where for case in newest.cases if case.of_fleet}
+    for where in wanted:
+        if where not in stored:
+            raise rerun.ConfirmError(
+                f"{' | '.join(where)} has no second sweep, so nothing is confirmed: "
+                f"{found.get(where, 'ReFrame stored no result of it')}"
+            )
+
+
+def swept(database: Database, session: Session, sweeps: Sweeps, warn: Warn) -> list[Swept]:
+    """The sweeps of a session, with what they show and since when. Raises SweepError.
+
+    After a second sweep it is what both show.
+    """
+    second: Sweeps = {}
+    for one in results.confirmations(database, session):
+        # Of a case that was swept several times, the newest.
+        second |= sweeps_of(one)
+    error = findings.error_of(sweep for _, sweep in sweeps.values())
+    found = []
+    for where, (case, first) in sweeps.items():
+        seen = findings.of(first, error)
+        after = findings.Compared(seen, [])
+        if where in second:
+            after = findings.compared(first, second[where][1], error)
+        past = _earlier(database, session, case, warn)
+        dated = findings.dated(after.found, session.started, past, error)
+        gone = findings.vanished(seen, after)
+        shown = Swept(case, first, dated, where in second, gone, after.unknown)
+        found.append(replace(shown, fabric=fabric.beside(case, sweeps)))
+    return found
+
+
+def _earlier(
+    database: Database, session: Session, case: Case, warn: Warn
+) -> Iterator[tuple[str, AnySweep]]:
+    """Starts and sweeps of the same case before this session, the newest first.
+
+    One that cannot be read is named and left out.
+    """
+    for past in results.sessions(database, newest_first=True):
+        if not past.precedes(session):
+            continue
+        for one in past.cases:
+            if one.where != case.where:
+                continue
+            try:
+                sweep = findings.read(one)
+            except SweepError as error:
+                warn(f"session {past.uuid} is left out: {error}")
+                continue
+            if sweep:
+                yield past.started, sweep
