@@ -371,6 +371,29 @@ def _markdown_table(verdicts: Sequence[Verdict]) -> list[str]:
     return [f"| {' | '.join(map(escaped, cells))} |" for cells in rows]
 
 
+LABELS = ("system", "partition", "node", "environment", "check", "variable")
+NEAR = ("system", "partition", "base", "aspect")
+#: Gauge -> its sentence and labels.
+GAUGES = {
+    "nearmetal_nearness_ratio": (
+        "Share of the base that is left; 1 is as near, below 1 is worse.",
+        NEAR,
+    ),
+    "nearmetal_nearness_interval_ratio": (
+        "Bounds of the share's interval, 95 % of bootstrap draws over repeats.",
+        (*NEAR, "bound"),
+    ),
+    "nearmetal_value": ("Median over the repeats.", (*LABELS, "unit")),
+    "nearmetal_change_ratio": ("Change against the baseline as a fraction.", LABELS),
+    "nearmetal_verdict": ("1 for the verdict on a variable.", (*LABELS, "verdict")),
+    # No Info: node_exporter's textfile collector refuses a file with that type.
+    "nearmetal_session_info": ("1 for the judged session.", ("system", "uuid", "verdict")),
+    "nearmetal_exit_code": ("Exit code of the command, or of its verdict so far.", ("system",)),
+    "nearmetal_confirmed": ("1 if --confirm has ended, 0 if not.", ("system",)),
+    "nearmetal_session_start_seconds": ("Start of the session.", ("system",)),
+}
+
+
 def openmetrics(
     reports: Sequence[GateReport], numbers: Callable[[str], limits.Numbers] | None = None
 ) -> str:
@@ -379,86 +402,45 @@ def openmetrics(
     :arg numbers: function: a system -> the numbers of its partitions' extras, for the limits of a
         session without a native link.
     """
-    gauges = _Gauges()
+    registry = CollectorRegistry()
+    gauges = {}
+    for name, (text, labels) in GAUGES.items():
+        gauges[name] = Gauge(name, text, labels, registry=registry)
     for report in reports:
         of_system = functools.partial(numbers, report.session.system) if numbers else None
         places = side_by_side.columns(report.session, None)
         near = limits.native_or_limits(report.session, places, of_system) if places else None
         _add(report, near, gauges)
-    return generate_latest(gauges.registry).decode()
-
-
-class _Gauges:
-    """The gauges of all reports."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        labels = ("system", "partition", "node", "environment", "check", "variable")
-        near = ("system", "partition", "base", "aspect")
-        self.left = self._gauge(
-            "nearmetal_nearness_ratio",
-            "Share of the base that is left; 1 is as near, below 1 is worse.",
-            near,
-        )
-        self.interval = self._gauge(
-            "nearmetal_nearness_interval_ratio",
-            "Bounds of the share's interval, 95 % of bootstrap draws over repeats.",
-            (*near, "bound"),
-        )
-        self.value = self._gauge("nearmetal_value", "Median over the repeats.", (*labels, "unit"))
-        self.change = self._gauge(
-            "nearmetal_change_ratio", "Change against the baseline as a fraction.", labels
-        )
-        self.verdict = self._gauge(
-            "nearmetal_verdict", "1 for the verdict on a variable.", (*labels, "verdict")
-        )
-        # No Info: node_exporter's textfile collector refuses a file with that type.
-        self.session = self._gauge(
-            "nearmetal_session_info", "1 for the judged session.", ("system", "uuid", "verdict")
-        )
-        self.code = self._gauge(
-            "nearmetal_exit_code",
-            "Exit code of the command, or of its verdict so far.",
-            ("system",),
-        )
-        self.confirmed = self._gauge(
-            "nearmetal_confirmed", "1 if --confirm has ended, 0 if not.", ("system",)
-        )
-        self.start = self._gauge(
-            "nearmetal_session_start_seconds", "Start of the session.", ("system",)
-        )
-
-    def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
-        return Gauge(name, text, labels, registry=self.registry)
+    return generate_latest(registry).decode()
 
 
 @readable
-def _add(report: GateReport, near: nearness.Nearness | None, gauges: _Gauges) -> None:
+def _add(report: GateReport, near: nearness.Nearness | None, gauges: dict[str, Gauge]) -> None:
     """Set the gauges of one system."""
     session = report.session
+    system = session.system
     if near is not None:
-        _nearness(gauges, session.system, near)
-    gauges.session.labels(session.system, session.uuid, report.verdict).set(1)
-    gauges.code.labels(session.system).set(report.exit_code)
-    gauges.confirmed.labels(session.system).set(report.confirmed)
+        _add_nearness(gauges, system, near)
+    gauges["nearmetal_session_info"].labels(system, session.uuid, report.verdict).set(1)
+    gauges["nearmetal_exit_code"].labels(system).set(report.exit_code)
+    gauges["nearmetal_confirmed"].labels(system).set(report.confirmed)
     if session.uuid:
-        gauges.start.labels(session.system).set(session.time)
+        gauges["nearmetal_session_start_seconds"].labels(system).set(session.time)
     for one in report.verdicts:
-        partition = session.system, one.partition, one.node
-        where = *partition, one.environ, one.check, one.variable
-        gauges.verdict.labels(*where, one.name).set(1)
+        where = system, one.partition, one.node, one.environ, one.check, one.variable
+        gauges["nearmetal_verdict"].labels(*where, one.name).set(1)
         if one.value is not None:
-            gauges.value.labels(*where, one.unit).set(one.value)
+            gauges["nearmetal_value"].labels(*where, one.unit).set(one.value)
         if one.change is not None:
-            gauges.change.labels(*where).set(one.change)
+            gauges["nearmetal_change_ratio"].labels(*where).set(one.change)
 
 
-def _nearness(gauges: _Gauges, system: str, near: nearness.Nearness) -> None:
+def _add_nearness(gauges: dict[str, Gauge], system: str, near: nearness.Nearness) -> None:
     for aspect, shares in near.rows:
         for place, share in zip(near.places, shares):
             if share is None:
                 continue
             where = system, place, near.base, aspect
-            gauges.left.labels(*where).set(share.value)
+            gauges["nearmetal_nearness_ratio"].labels(*where).set(share.value)
             for bound, value in zip(("low", "high"), share.interval or ()):
-                gauges.interval.labels(*where, bound).set(value)
+                gauges["nearmetal_nearness_interval_ratio"].labels(*where, bound).set(value)
