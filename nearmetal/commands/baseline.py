@@ -13,20 +13,8 @@ from nearmetal.results import Session
 from nearmetal.util.suggest import shorten
 
 HEADERS = (
-    "check",
-    "partition",
-    "environment",
-    "variable",
-    "value",
-    "unit",
-    "spread",
-    "repeats",
-    "sessions",
-    "days",
-    "span",
-    "between repeats",
-    "finds",
-    "recorded",
+    *("check", "partition", "environment", "variable", "value", "unit", "spread", "repeats"),
+    *("sessions", "days", "span", "between repeats", "finds", "recorded"),
 )
 
 #: Verdicts of a session that `--add` takes.
@@ -107,29 +95,31 @@ def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[s
 
     system = before.system
     if arguments.session:
-        found = recording.choose(arguments.database, system, arguments.session)
+        sessions = recording.choose(arguments.database, system, arguments.session)
     else:
         past = [one for one in results.sessions(arguments.database) if one.system == system]
-        found = pooled.since(before, past)
+        sessions = pooled.since(before, past)
+    expectations = Expectations.of(system)
+
+    def why_not(session: Session) -> str:
+        if session.uuid in before.sessions:
+            return "is in the baseline already"
+        if why := recording.unfit(session):
+            return why
+        report = Campaign(session, before, arguments.database, expectations).verdicts()
+        names = {one.name for one in report.verdicts} - ADDED
+        return f"is not ok: {', '.join(sorted(names))}" if names else recording.failed(session)
+
     chosen, notes = [], []
-    for session in found:
-        why = "is in the baseline already" if session.uuid in before.sessions else ""
-        why = why or recording.unfit(session)
-        if not why:
-            expectations = Expectations.of(system)
-            report = Campaign(session, before, arguments.database, expectations).verdicts()
-            counts = {one.name for one in report.verdicts} - ADDED
-            why = f"is not ok: {', '.join(sorted(counts))}" if counts else ""
-            why = why or recording.failed(session)
-        if why:
+    for session in sessions:
+        if why := why_not(session):
             notes.append(f"session {session.uuid} is left out: it {why}")
         else:
             chosen.append(session)
     if not chosen:
         raise baseline.BaselineError(
-            f"{before.path}: no session to add"
-            + "".join(f"; {note}" for note in notes)
-            + f". Fix: run `reframe -c reframe_checks -r --system {system}` again"
+            f"{'; '.join([f'{before.path}: no session to add', *notes])}. "
+            f"Fix: run `reframe -c reframe_checks -r --system {system}` again"
         )
     return chosen, notes
 
@@ -143,17 +133,19 @@ def _sick(system: str, sessions: list[Session]) -> list[str]:
         expectations = Expectations(read_partitions(system))
     except NearmetalError as error:
         return [f"the sessions are not held against expectations: {error}"]
-    found: dict[tuple, list[str]] = {}
+    texts: dict[tuple[str, str, str], list[str]] = {}
     for session in sessions:
         for one in expectations.deviations(session):
-            place = (displayed(one.case), one.case.partition, one.case.environ)
-            found.setdefault((*place, one.variable, one.expectation.name), []).append(str(one))
-    return [
-        f"the baseline blesses what may be a sick system: {' | '.join(where[:3])}: {said[-1]}; "
-        f"so in {len(said)} of {len(sessions)} sessions. Fix: repair it and record anew, or give "
-        f"the site's own bound of {where[4]} (`expected` in the partition's extras)"
-        for where, said in found.items()
-    ]
+            where = f"{displayed(one.case)} | {one.case.partition} | {one.case.environ}"
+            texts.setdefault((where, one.variable, one.expectation.name), []).append(str(one))
+    warnings = []
+    for (where, _, name), seen in texts.items():
+        warnings.append(
+            f"the baseline blesses what may be a sick system: {where}: {seen[-1]}; so in "
+            f"{len(seen)} of {len(sessions)} sessions. Fix: repair it and record anew, or give the "
+            f"site's own bound of {name} (`expected` in the partition's extras)"
+        )
+    return warnings
 
 
 def _write_references(arguments, system: str, directory: Path) -> int:
