@@ -32,8 +32,10 @@ class AlphaWeights:
     A pattern of a variable holds for its ratio to native, too.
     """
 
-    only: tuple[str, ...] = ()  #: judged variables; (): all
-    weights: Mapping[str, float] = field(default_factory=dict)  #: pattern -> weight; else 1
+    #: judged variables; (): all
+    only: tuple[str, ...] = ()
+    #: pattern -> weight; else 1
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, only: Iterable[str], weights: Iterable[str]) -> AlphaWeights:

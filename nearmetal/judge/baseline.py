@@ -61,8 +61,10 @@ class BaselineError(NearmetalError):
 class Noise:
     """Noise of a variable in its baseline. The names are keys of the file."""
 
-    spread: float  #: robust coefficient of variation of all samples
-    launches: int  #: number of repeats
+    #: robust coefficient of variation of all samples
+    spread: float
+    #: number of repeats
+    launches: int
     #: fraction of the variance between repeats; None: repeats have no parts
     between: float | None
     #: minimum detectable change as a fraction; None: too noisy to be judged
@@ -73,14 +75,21 @@ class Noise:
 class Entry:
     """One test case in the baseline."""
 
-    recorded: str  #: the date
-    sessions: dict[str, str]  #: id -> start
-    facts: dict[str, str]  #: facts of the nodes and software
-    parameters: dict  #: of the check
-    units: dict[str, str]  #: by variable
-    values: dict[str, float]  #: median over all repeats
+    #: the date
+    recorded: str
+    #: id -> start
+    sessions: dict[str, str]
+    #: facts of the nodes and software
+    facts: dict[str, str]
+    #: of the check
+    parameters: dict
+    #: by variable
+    units: dict[str, str]
+    #: median over all repeats
+    values: dict[str, float]
     noise: dict[str, Noise]
-    samples: dict[str, list[list[float]]]  #: variable -> sessions, each with one value per repeat
+    #: variable -> sessions, each with one value per repeat
+    samples: dict[str, list[list[float]]]
     #: quantity of evidence -> median of the sessions, and the largest of one; {}: not recorded
     evidence: dict[str, tuple[float, float]] = field(default_factory=dict)
     #: variable -> metrics.LESS or MORE, where its unit does not say it

@@ -53,9 +53,11 @@ class DuetVerdict:
     case: Case
     variable: str
     unit: str
-    a: float  #: median of the samples, in unit
+    #: median of the samples, in unit
+    a: float
     b: float
-    measured: int  #: pairs; the decision used some of them
+    #: pairs; the decision used some of them
+    measured: int
     decision: PairDecision
 
 
@@ -63,7 +65,8 @@ class DuetVerdict:
 class DuetReport:
     session: Session
     verdicts: tuple[DuetVerdict, ...]
-    missing: tuple[str, ...]  #: a sentence on each variable and case that was not judged
+    #: a sentence on each variable and case that was not judged
+    missing: tuple[str, ...]
 
     @property
     def exit_code(self) -> int:

@@ -57,16 +57,24 @@ class ChangePoint:
     environ: str
     variable: str
     unit: str
-    session: str  #: id of the first session on the new level
-    started: str  #: of it, as ReFrame writes it
-    before: float  #: median of the level before, in unit
-    after: float  #: and from there on, to the next change point
-    change: float  #: of these, as a fraction; > 0 is a higher value
-    p: float  #: of the rank test, two-sided
+    #: id of the first session on the new level
+    session: str
+    #: of it, as ReFrame writes it
+    started: str
+    #: median of the level before, in unit
+    before: float
+    #: and from there on, to the next change point
+    after: float
+    #: of these, as a fraction; > 0 is a higher value
+    change: float
+    #: of the rank test, two-sided
+    p: float
     #: what else changed in that session: (then, now)
     facts: dict[str, tuple[str, str]] = field(default_factory=dict)
-    sessions: int = 0  #: number of sessions over which it crept, from `session` on; 0: a step
-    per_week: float | None = None  #: change of a creep in a week, if it lasts at least that long
+    #: number of sessions over which it crept, from `session` on; 0: a step
+    sessions: int = 0
+    #: change of a creep in a week, if it lasts at least that long
+    per_week: float | None = None
 
     @property
     def creeps(self) -> bool:

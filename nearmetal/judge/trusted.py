@@ -58,7 +58,8 @@ class Rebuilt:
     """The options of a stored command for a new run."""
 
     words: tuple[str, ...]
-    refused: tuple[str, ...]  #: words that a database may not choose
+    #: words that a database may not choose
+    refused: tuple[str, ...]
 
 
 def rebuild(command: Command, directory: str, given: Sequence[str] = ()) -> Rebuilt:

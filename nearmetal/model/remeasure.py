@@ -17,8 +17,10 @@ class Remeasure:
     """How a case is measured again."""
 
     repeats: int
-    nodes: tuple[str, ...] = ()  #: its nodes; (): Slurm chooses
-    without: tuple[str, ...] = ()  #: nodes that it may not have
+    #: its nodes; (): Slurm chooses
+    nodes: tuple[str, ...] = ()
+    #: nodes that it may not have
+    without: tuple[str, ...] = ()
 
 
 def write(cases: Mapping[Key, Remeasure]) -> str:

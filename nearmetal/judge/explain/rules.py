@@ -32,7 +32,8 @@ class Quantity:
     factor: float
     says: str
     percent: bool = False
-    link_classes: tuple[str, ...] = ()  #: where it counts; (): everywhere
+    #: where it counts; (): everywhere
+    link_classes: tuple[str, ...] = ()
 
     def counts(self, link_class: str) -> bool:
         """Whether it is evidence on partitions of a class of link."""
@@ -50,9 +51,12 @@ class Quantity:
 class Pattern:
     """Layers and signs that support a rule without a fact."""
 
-    worse: tuple[str, ...]  #: one of these got worse
-    same: tuple[str, ...]  #: all of these were measured, and did not
-    signs: tuple[str, ...] = ()  #: one of these holds
+    #: one of these got worse
+    worse: tuple[str, ...]
+    #: all of these were measured, and did not
+    same: tuple[str, ...]
+    #: one of these holds
+    signs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

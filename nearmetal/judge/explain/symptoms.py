@@ -47,13 +47,18 @@ class Observed:
     """What one partition shows."""
 
     place: str
-    layers: dict[str, str]  #: layer -> state
+    #: layer -> state
+    layers: dict[str, str]
     #: variables that got worse, or their cases if they failed, in words
     worse: tuple[str, ...]
-    facts: dict[str, tuple[str, str]] = field(default_factory=dict)  #: changed: then, now
-    evidence: dict[str, str] = field(default_factory=dict)  #: quantity that moved -> in words
-    disturbed: frozenset[str] = frozenset()  #: quantities by which repeats were disturbed
-    signs: dict[str, str] = field(default_factory=dict)  #: sign -> in words
+    #: changed: then, now
+    facts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    #: quantity that moved -> in words
+    evidence: dict[str, str] = field(default_factory=dict)
+    #: quantities by which repeats were disturbed
+    disturbed: frozenset[str] = frozenset()
+    #: sign -> in words
+    signs: dict[str, str] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
 
     def of(self, state: str) -> tuple[str, ...]:
