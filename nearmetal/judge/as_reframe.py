@@ -4,6 +4,7 @@ A reference is the median of all samples. Its bound is on the worse side, as in 
 (`baseline.bounds`).
 """
 
+import itertools
 import pprint
 import statistics
 from collections.abc import Iterable
@@ -83,7 +84,7 @@ def _summarize(entry: Entry) -> list[str]:
     """Set value and noise of each variable; returns those that have too few samples."""
     few = []
     for name, sessions in entry.samples.items():
-        together = [sample for session in sessions for sample in session]
+        together = list(itertools.chain(*sessions))
         if len(together) < LEAST:
             few.append(name)
             continue
@@ -97,12 +98,17 @@ def _summarize(entry: Entry) -> list[str]:
 
 def text(system: str, found: dict[Key, Entry], path: Path) -> str:
     """The file: dictionaries of Python if its name ends with .py, else YAML for `$ref`."""
-    starts = sorted(start for entry in found.values() for start in entry.sessions.values())
+    taken: dict[str, str] = {}
+    counts = []
+    for entry in found.values():
+        taken.update(entry.sessions)
+        counts += [noise.launches for noise in entry.noise.values()]
+    starts = sorted(taken.values())
     is_python = path.suffix == ".py"
     head = HEADER.format(
         system=system,
-        least=min(noise.launches for entry in found.values() for noise in entry.noise.values()),
-        count=len({uuid for entry in found.values() for uuid in entry.sessions}),
+        least=min(counts),
+        count=len(taken),
         first=starts[0],
         last=starts[-1],
         how=OF_PYTHON if is_python else OF_YAML.format(name=path.name),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -237,7 +238,9 @@ def directory() -> Path:
     if given := os.environ.get("RFM_REFERENCE_PREFIX"):
         return Path(given)
     beside = results.default_database().with_name("baselines")
-    return BASELINES if BASELINES.parent.is_dir() and not beside.is_dir() else beside
+    if beside.is_dir() or not BASELINES.parent.is_dir():
+        return beside
+    return BASELINES
 
 
 def without_direction(unit: str) -> str:
@@ -316,8 +319,9 @@ def _read(path: Path, system: str, fix: str):
     try:
         files.refuse_unfit(path)
     except FileNotFoundError:
-        there = [other.stem for other in path.parent.glob("*.yaml")]
-        hint = f" ({suggest.unknown(system, there, 'baselines here are of')})" if there else ""
+        hint = ""
+        if there := [other.stem for other in path.parent.glob("*.yaml")]:
+            hint = f" ({suggest.unknown(system, there, 'baselines here are of')})"
         raise BaselineError(
             f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
             f"after some sessions, or set RFM_REFERENCE_PREFIX to the baselines' directory{hint}"
@@ -383,9 +387,10 @@ def _check_bounds(references: dict, directions: dict, where: str, fix: str) -> N
     """Raise BaselineError if only the better side is bounded: any regression would pass."""
     for variable, (_, lower, upper, unit) in references.items():
         lower_is_better = metrics.unit(unit).lower_is_better_or(directions.get(variable, ""))
-        worse, better = (upper, lower) if lower_is_better else (lower, upper)
+        side, worse, better = "higher", lower, upper
+        if lower_is_better:
+            side, worse, better = "lower", upper, lower
         if lower_is_better is not None and worse is None and better is not None:
-            side = "lower" if lower_is_better else "higher"
             raise BaselineError(
                 f"{where}: {variable}: [{lower}, {upper}, {unit}] bounds the wrong side: {side} is "
                 f"better. Fix: {fix}"
@@ -436,7 +441,7 @@ def _of_samples(name: str, values, case: dict, recorded: float) -> str:
             return f"{name} has a session without samples"
     except typed_json.ShapeError as error:
         return f"its samples: {error}"
-    together = [sample for session in values for sample in session]
+    together = list(itertools.chain(*values))
     count = case["noise"][name]["launches"]
     if len(values) != len(case["sessions"]):
         return f"{name} has samples of {len(values)} sessions, not of {len(case['sessions'])}"
@@ -516,16 +521,18 @@ def _metadata(baseline: Baseline, samples: str) -> dict:
 
 def _case(entry: Entry, common: dict[str, str]) -> dict:
     """A case's metadata, without the facts that all cases of its partition share."""
-    evidence = {name: list(one) for name, one in sorted(entry.evidence.items())}
-    return {
+    document = {
         "recorded": entry.recorded,
         "sessions": list(entry.sessions),
         "parameters": entry.parameters,
         "facts": {name: value for name, value in entry.facts.items() if name not in common},
         "noise": {name: vars(noise) for name, noise in sorted(entry.noise.items())},
-        **({"evidence": evidence} if evidence else {}),
-        **({"better": dict(sorted(entry.better.items()))} if entry.better else {}),
     }
+    if entry.evidence:
+        document["evidence"] = {name: list(one) for name, one in sorted(entry.evidence.items())}
+    if entry.better:
+        document["better"] = dict(sorted(entry.better.items()))
+    return document
 
 
 def add_references(document: dict, system: str, key: Key, entry: Entry) -> None:
@@ -556,5 +563,8 @@ def bounds(lower_is_better: bool | None, spread: float) -> list[float | None]:
     """Bounds of a reference as fractions: on the worse side, or on both sides where the direction
     is unknown."""
     reach = float(f"{max(BOUND[1], BOUND[0] * spread):.3g}")
-    lower = None if lower_is_better else -min(LOWEST, reach)
-    return [lower, None if lower_is_better is False else reach]
+    both: list[float | None] = [-min(LOWEST, reach), reach]
+    if lower_is_better is not None:
+        # The better side is open.
+        both[0 if lower_is_better else 1] = None
+    return both

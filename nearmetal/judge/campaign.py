@@ -218,7 +218,7 @@ class Campaign:
     def moved(self) -> list[ChangePoint]:
         """Change points of the judged variables after the baseline's sessions, and creeps."""
         later = {one.uuid for one in self.since_baseline}
-        judged = {case.where for case in self.session.cases}
+        judged = self.session.by_where
         points = []
         for point in change_points(self.past):
             where = point.check, point.partition, point.environ

@@ -193,7 +193,7 @@ def suspicious(
     :arg lost: what cannot be measured again.
     :arg rounds: number of rounds before; the last one uses all repeats that are left.
     """
-    nodes = {case.where: nodes_in(case.facts) for case in report.session.cases}
+    cases = report.session.by_where
     state = Remeasured(fresh, lost=lost or {})
     is_last = rounds + 1 >= bounds.rounds
     wanted: dict[Where, Remeasure] = {}
@@ -210,7 +210,9 @@ def suspicious(
             # `--distribute` pins it.
             same = ()
         elif one.fresh or taken:
-            same = nodes.get(one.where, ()) or before.nodes
+            case = cases.get(one.where)
+            same = nodes_in(case.facts) if case else ()
+            same = same or before.nodes
         wanted[one.where] = Remeasure(max(repeats, before.repeats), same)
     return wanted
 

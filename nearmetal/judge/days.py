@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -116,7 +117,7 @@ def _shift(value: Value, entry: Entry) -> tuple[float, float] | None:
         return None
     if value.unit != entry.units[value.variable] or not value.samples or min(value.samples) <= 0:
         return None
-    recorded = [one for day in entry.by_day(value.variable) for one in day]
+    recorded = list(itertools.chain(*entry.by_day(value.variable)))
     if not recorded:
         return None
     base, new = np.log(recorded), np.log(value.samples)

@@ -172,7 +172,7 @@ def _measured(
 def with_deviations(report: GateReport, deviations: Iterable[Deviation]) -> list[Verdict]:
     """The verdicts of a report; those on variables beyond an expectation say so."""
     verdicts = list(report.verdicts)
-    cases = {case.where: case for case in report.session.cases}
+    cases = report.session.by_where
     places: dict[tuple, list[int]] = {}
     for place, verdict in enumerate(verdicts):
         places.setdefault(_subject_of(verdict), []).append(place)

@@ -98,12 +98,13 @@ def vanished(report: GateReport, seen: Iterable[Verdict], remeasured: Remeasured
             continue
         change = first.name if first.change is None else percent(first.change)
         grouped.setdefault(one.where, []).append(f"{one.variable} {change}")
-    nodes = {case.where: nodes_in(case.facts) for case in report.session.cases}
+    cases = report.session.by_where
     found = []
     for where, variables in grouped.items():
         fresh_nodes = tuple(sorted(remeasured.nodes.get(where, ())))
         repeats = remeasured.repeats.get(where, 0)
-        found.append(Vanished(where, tuple(variables), nodes[where], fresh_nodes, repeats))
+        nodes = nodes_in(cases[where].facts)
+        found.append(Vanished(where, tuple(variables), nodes, fresh_nodes, repeats))
     return found
 
 
@@ -191,7 +192,7 @@ def on_other_nodes(
 
     :arg cases: as other nodes measured them.
     """
-    used = {case.where: nodes_in(case.facts) for case in report.session.cases}
+    own = report.session.by_where
     found = []
     for case in cases:
         for one in report.verdicts:
@@ -200,7 +201,7 @@ def on_other_nodes(
             decision = _judge_there(one, case, baseline, drifts)
             if decision is not None:
                 cause, change = _cause(one, decision), percent(decision.change)
-                nodes = used[one.where], nodes_in(case.facts)
+                nodes = nodes_in(own[one.where].facts), nodes_in(case.facts)
                 found.append(OnOtherNodes(one, cause, change, *nodes))
     return found
 

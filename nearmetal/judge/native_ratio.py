@@ -116,7 +116,7 @@ def fresh_ratios(
 ) -> dict[str, list[float]]:
     """The ratios of fresh samples of a case to the session's native median."""
     native = _native(session)
-    case = next((case for case in session.cases if case.where == where), None)
+    case = session.by_where.get(where)
     ratios: dict[str, list[float]] = {}
     if not native or not case or not native.counterpart_of(case):
         return ratios

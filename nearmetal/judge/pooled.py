@@ -7,6 +7,7 @@ suspicious.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,7 +110,7 @@ def _judged(one: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
     if decision.sessions > 1:
         count = f"{decision.sessions} sessions since {samples[-decision.sessions][0]}"
     found = {"watched": "no change ", "inconclusive": "suspicious "}.get(decision.name, "")
-    pool = [value for of_one in values[-decision.sessions :] for value in of_one]
+    pool = list(itertools.chain(*values[-decision.sessions :]))
     return replace(
         one,
         name=decision.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections import Counter
@@ -76,10 +77,12 @@ def least_samples(sessions: list[Session]) -> int:
     counts: Counter[tuple] = Counter()
     for session in sessions:
         for case in session.cases:
-            for value in case.values if case.measured else ():
+            if not case.measured:
+                continue
+            for value in case.values:
                 # A variable that was always disturbed counts with 0.
                 key = value.check, value.place, value.environ, value.variable
-                counts[key] += 0 if case.disturbed else len(value.samples)
+                counts[key] += case.counts * len(value.samples)
     return min(counts.values(), default=plan.LEAST_BASELINE)
 
 
@@ -126,7 +129,7 @@ def record(
             entries[key] = entry
     after = Baseline(before.system, before.path, {**before.entries, **entries})
     after = _with_detectable_changes(after, leave_out_noisy, notes)
-    cases = [case for session in sessions for case in session.cases]
+    cases = list(itertools.chain(*(session.cases for session in sessions)))
     notes += _next_step(after, foreign.repeats(plan.LEVEL_REPEATS, cases))
     notes.append(foreign.note(cases))
     return after, list(dict.fromkeys(filter(None, notes)))
@@ -243,7 +246,9 @@ def _expected_failures(key: Key, measured: Measured, notes: list[str]) -> tuple[
             passed.append((session, case))
         if case.xfail:
             reasons.append(case.xfail)
-    what = f"{', '.join(sorted(failing))} of {' | '.join(key)}" if failing else " | ".join(key)
+    what = " | ".join(key)
+    if failing:
+        what = f"{', '.join(sorted(failing))} of {what}"
     notes += [f"xfail: {what} is left out: {reason}" for reason in dict.fromkeys(reasons)]
     return passed, failing
 
@@ -342,9 +347,12 @@ def _entry(
         evidence=_evidence(cases, earlier),
     )
     entry.sessions.update((session.uuid, session.started) for session in sessions)
+    by_variable: dict[str, list[Value]] = {}
+    for value in itertools.chain(*(case.values for case in cases)):
+        by_variable.setdefault(value.variable, []).append(value)
     for value in cases[0].values:
         name = value.variable
-        found = [one for case in cases for one in case.values if one.variable == name]
+        found = by_variable[name]
         # A ratio that a session or the earlier baseline lacks is left out.
         lacks = len(found) != len(cases) or (earlier and name not in before)
         if native_ratio.is_ratio(name) and lacks:
@@ -355,7 +363,7 @@ def _entry(
                 "with --session"
             )
         samples = [*before.get(name, []), *(list(one.samples) for one in found)]
-        parts = [part for one in found for part in one.within]
+        parts = list(itertools.chain(*(one.within for one in found)))
         _add_variable(entry, value, samples, parts)
         count = entry.noise[name].launches
         if count < plan.LEAST_BASELINE:
@@ -382,7 +390,7 @@ def _add_variable(
     :arg parts: of each repeat.
     """
     name = value.variable
-    together = [sample for session in samples for sample in session]
+    together = list(itertools.chain(*samples))
     spread = 0.0
     if min(together) > 0:
         spread = float(f"{ranks.spread(np.log(together)[None])[0]:.3g}")
@@ -397,7 +405,9 @@ def _add_variable(
 def _facts(cases: list[Case], earlier: Entry | None) -> dict[str, str]:
     """The facts of the newest case, and the nodes of all."""
     facts = {fact: text for fact, text in cases[-1].facts.items() if isinstance(text, str)}
-    nodes = set(nodes_in(earlier.facts)) if earlier else set()
+    nodes: set[str] = set()
+    if earlier:
+        nodes.update(nodes_in(earlier.facts))
     for case in cases:
         nodes.update(nodes_in(case.facts))
     if nodes:
@@ -409,10 +419,11 @@ def _evidence(cases: list[Case], earlier: Entry | None) -> dict[str, tuple[float
     """Each quantity of evidence: median of the sessions' medians, and the largest of them."""
     medians: dict[str, list[float]] = {}
     largest: dict[str, float] = {}
-    for name, (middle, most) in (earlier.evidence if earlier else {}).items():
+    if earlier:
         # A baseline keeps one number for each quantity, which stands for all of its sessions.
-        medians[name] = [middle] * len(earlier.sessions if earlier else ())
-        largest[name] = most
+        for name, (middle, most) in earlier.evidence.items():
+            medians[name] = [middle] * len(earlier.sessions)
+            largest[name] = most
     for case in cases:
         for name, values in case.quantities.items():
             medians.setdefault(name, []).append(statistics.median(values))
@@ -457,7 +468,9 @@ def _detectable(entry: Entry, name: str, variables: int, drift: float) -> tuple[
     finds = judge.detectable_change(entry.by_day(name), variables, drift)
     if finds is not None:
         return finds, ""
-    days = f" and by {100 * drift:.1f} % between days" if drift else ""
+    days = ""
+    if drift:
+        days = f" and by {100 * drift:.1f} % between days"
     return None, (
         f"is too noisy to be judged: it varies by {100 * entry.noise[name].spread:.0f} % between "
         f"repeats{days}. {plan.ANALYSES[-1]} repeats do not find a change of "
@@ -495,8 +508,10 @@ def between_repeats(repeats: list[tuple[float, ...]]) -> float | None:
     if len(logs) < 2:
         return None
     within = float(np.median([np.var(parts, ddof=1) for parts in logs]))
-    of_means = float(ranks.spread(np.array([[parts.mean() for parts in logs]]))[0]) ** 2
-    between = max(0.0, of_means - within * float(np.mean([1 / len(parts) for parts in logs])))
+    means = np.array([parts.mean() for parts in logs])
+    counts = np.array([len(parts) for parts in logs])
+    of_means = float(ranks.spread(means[None])[0]) ** 2
+    between = max(0.0, of_means - within * float(np.mean(1 / counts)))
     return between / (between + within) if between + within else None
 
 

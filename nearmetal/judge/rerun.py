@@ -112,7 +112,7 @@ def measure(
     :arg other_nodes: whether the result is stored as one of other nodes, which confirms nothing.
     :raises ConfirmError: ReFrame cannot be started, or no run stored anything.
     """
-    cases = {case.where: case for case in session.cases}
+    cases = session.by_where
     parts: dict[tuple[bool, bool], dict[Where, Remeasure]] = {}
     for where, one in wanted.items():
         kind = bool(cases[where].node), cases[where].foreign

@@ -143,7 +143,7 @@ def _notes(session: Session, before: Session | None, least: float) -> Iterable[s
                 f"{100 * two_sessions.LEAST:.0f} %, so that nobody knows what a usual change is. "
                 "Fix: run again on the unchanged system, and compare with this session"
             )
-        there = {*(case.where for case in session.cases), *session.skipped}
+        there = {*session.by_where, *session.skipped}
         gone = [" | ".join(case.where) for case in before.cases if case.where not in there]
         if gone:
             yield (

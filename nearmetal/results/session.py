@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -232,6 +233,11 @@ class Session:
     def ahead(self) -> bool:
         """Whether its start is in the future: the clock was ahead then, or is behind now."""
         return self.time > time.time() + CLOCKS_DIFFER
+
+    @functools.cached_property
+    def by_where(self) -> dict[tuple[str, str, str], Case]:
+        """The cases by their identity in the session."""
+        return {case.where: case for case in self.cases}
 
     @property
     def kind(self) -> str:

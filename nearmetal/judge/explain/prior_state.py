@@ -19,11 +19,10 @@ def before(
 
     :arg earlier: sessions of the system before this one, oldest first.
     """
-    wanted = {case.where for case in session.cases}
     held: dict[Where, dict[str, Case]] = {}
     for one in earlier:
         for case in one.cases:
-            if case.where in wanted and case.counts:
+            if case.where in session.by_where and case.counts:
                 held.setdefault(case.where, {})[one.uuid] = case
     known = {}
     for case in session.cases:

@@ -77,7 +77,7 @@ def observe(
     :arg other_nodes: further signs by partition, of what other nodes showed (judge/other_nodes.py).
     """
     verdicts = _without_ratios(report.verdicts)
-    cases = {case.where: case for case in report.session.cases}
+    cases = report.session.by_where
     found = []
     for partition in dict.fromkeys(one.partition for one in verdicts if calls(one)):
         own = [one for one in verdicts if one.partition == partition]
