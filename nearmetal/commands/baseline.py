@@ -56,11 +56,11 @@ def record(arguments) -> int:
         print(f"note: {note}")
     for warning in _sick(system, sessions):
         print(f"warning: {warning}")
+    ids = ", ".join(session.uuid[:8] for session in sessions)
     print(
         f"{path}: {len(after.entries)} cases, {after.variables} variables judged, "
-        f"from {len(after.sessions)} sessions ({', '.join(one.uuid[:8] for one in sessions)} "
-        f"{'added' if arguments.add else 'taken'}, {sessions[0].started} to "
-        f"{sessions[-1].started}). "
+        f"from {len(after.sessions)} sessions ({ids} {'added' if arguments.add else 'taken'}, "
+        f"{sessions[0].started} to {sessions[-1].started}). "
         f"Read its diff and commit it with {system}.launches.json."
     )
     return 0
@@ -107,7 +107,7 @@ def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[s
         if why := recording.unfit(session):
             return why
         report = Campaign(session, before, arguments.database, expectations).verdicts()
-        names = {one.name for one in report.verdicts} - ADDED
+        names = {verdict.name for verdict in report.verdicts} - ADDED
         return f"is not ok: {', '.join(sorted(names))}" if names else recording.failed(session)
 
     chosen, notes = [], []
@@ -135,9 +135,10 @@ def _sick(system: str, sessions: list[Session]) -> list[str]:
         return [f"the sessions are not held against expectations: {error}"]
     texts: dict[tuple[str, str, str], list[str]] = {}
     for session in sessions:
-        for one in expectations.deviations(session):
-            where = f"{displayed(one.case)} | {one.case.partition} | {one.case.environ}"
-            texts.setdefault((where, one.variable, one.expectation.name), []).append(str(one))
+        for deviation in expectations.deviations(session):
+            case, name = deviation.case, deviation.expectation.name
+            where = f"{displayed(case)} | {case.partition} | {case.environ}"
+            texts.setdefault((where, deviation.variable, name), []).append(str(deviation))
     warnings = []
     for (where, _, name), seen in texts.items():
         warnings.append(
@@ -158,9 +159,9 @@ def _write_references(arguments, system: str, directory: Path) -> int:
         sessions = recording.choose(arguments.database, system, arguments.session)
     else:
         sessions = [
-            one
-            for one in results.sessions(arguments.database)
-            if one.system == system and one.time >= since
+            session
+            for session in results.sessions(arguments.database)
+            if session.system == system and session.time >= since
         ]
     found, notes = as_reframe.entries(sessions)
     path = arguments.output or baseline.path_of(system, directory, ".references.yaml")

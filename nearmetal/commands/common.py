@@ -119,7 +119,9 @@ def session_of(arguments) -> Session:
 def sessions_of_system(arguments) -> list[Session]:
     """All sessions of one system, in the order of their storage. Raises ResultsError."""
     system = system_of(arguments)
-    found = [one for one in results.sessions(arguments.database) if one.system == system]
+    found = [
+        session for session in results.sessions(arguments.database) if session.system == system
+    ]
     if not found:
         results.load_session(arguments.database, system)  # raises, and names the known systems
     return found

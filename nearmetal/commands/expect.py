@@ -52,41 +52,41 @@ def listed(partition: Partition) -> Iterator[str]:
         yield from unknown
 
 
-def _late(one: Expectation) -> bool:
+def _late(expectation: Expectation) -> bool:
     """Whether its bounds follow from what is measured."""
     before = set(entries.OF_EXTRAS)
-    return any(limit.over_own or limit.names - before for limit in one.bounds)
+    return any(limit.over_own or limit.names - before for limit in expectation.bounds)
 
 
-def _selected(one: Expectation) -> Iterator[str]:
+def _selected(expectation: Expectation) -> Iterator[str]:
     """The parameters and the processor that it is about."""
-    for key, value in one.parameters.items():
+    for key, value in expectation.parameters.items():
         yield f"{key}={value}"
-    if "cpu_model" in one.where:
-        yield f"(processor {one.where['cpu_model']})"
+    if "cpu_model" in expectation.where:
+        yield f"(processor {expectation.where['cpu_model']})"
 
 
-def _limits(one: Expectation, names: Names) -> str:
+def _limits(expectation: Expectation, names: Names) -> str:
     """The bounds in numbers, and the expressions that they follow from."""
-    limits = judge.bounds(one, names)
-    unit = f" {one.unit}" if one.unit else ""
+    limits = judge.bounds(expectation, names)
+    unit = f" {expectation.unit}" if expectation.unit else ""
     parts = []
     for word, limit in (("at least", limits.least), ("at most", limits.most)):
         if limit is not None:
             parts.append(f"{word} {sentence.number(limit)}{unit}")
     text = ", ".join(parts)
-    if one.of.text != "value":
-        text = f"{one.of.text} {text}"
-    computed = [limit.text for limit in one.bounds if limit.names]
+    if expectation.of.text != "value":
+        text = f"{expectation.of.text} {text}"
+    computed = [limit.text for limit in expectation.bounds if limit.names]
     return f"{text} ({'; '.join(computed)})" if computed else text
 
 
 def _judge(session: Session, expectations: Expectations) -> int:
     """Print what deviates in a session; 1 if something does."""
     deviations = expectations.deviations(session)
-    for one in deviations:
-        where = place(one.case.partition, one.case.node)
-        print(f"{displayed(one.case)} on {where} with {one.case.environ}: {one}")
+    for deviation in deviations:
+        where = place(deviation.case.partition, deviation.case.node)
+        print(f"{displayed(deviation.case)} on {where} with {deviation.case.environ}: {deviation}")
     cases = sum(case.measured for case in session.cases)
     print(f"session {session.uuid}: {cases} measured cases, {len(deviations)} deviations")
     return 1 if deviations else 0

@@ -58,7 +58,7 @@ def _every_system(arguments) -> int:
 
     def page_of(of_one) -> int:
         sessions = sessions_of_system(of_one)
-        file = index.file_of(sessions[-1].system, [one.file for one in entries])
+        file = index.file_of(sessions[-1].system, [entry.file for entry in entries])
         report, missing = _write(of_one, sessions, arguments.all / file)
         entries.append(index.Entry(file, sessions, report))
         return 2 if missing else 0

@@ -75,7 +75,6 @@ class AlphaWeights:
 
     def of_session(self, session: Session, known: Baseline | None = None) -> Session:
         """The session with its selected cases and values alone.
-
         :raises WeightsError: a pattern matches no variable of the session or of the baseline.
         """
         self._refuse_unknown(session, known)
@@ -83,7 +82,7 @@ class AlphaWeights:
             return session
         cases = []
         for case in session.cases:
-            selected = [one for one in case.values if self.selects(case.check, one.variable)]
+            selected = [value for value in case.values if self.selects(case.check, value.variable)]
             case = replace(case, values=tuple(selected))
             # A failed case has no values. One that passed, but with no selected value, is not
             # judged.

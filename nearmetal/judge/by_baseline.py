@@ -95,16 +95,16 @@ def judge_session(session: Session, terms: Terms, fresh: Fresh) -> GateReport:
 def _without_natives_changes(verdicts: list[Verdict], native: str) -> list[Verdict]:
     """The verdicts; a ratio that changed because the native variable did is not judged."""
     changed = {}
-    for one in verdicts:
-        if one.partition == native and one.name in CHANGED:
-            changed[one.check, one.environ, one.variable] = one.name
+    for verdict in verdicts:
+        if verdict.partition == native and verdict.name in CHANGED:
+            changed[verdict.check, verdict.environ, verdict.variable] = verdict.name
     kept = []
-    for one in verdicts:
-        cause = changed.get((one.check, one.environ, native_ratio.plain(one.variable)))
-        if cause and native_ratio.is_ratio(one.variable) and one.name in CHANGED:
+    for verdict in verdicts:
+        cause = changed.get((verdict.check, verdict.environ, native_ratio.plain(verdict.variable)))
+        if cause and native_ratio.is_ratio(verdict.variable) and verdict.name in CHANGED:
             reason = f"the {native} variable itself {cause}"
-            one = replace(one, name="not judged", reason=reason)
-        kept.append(one)
+            verdict = replace(verdict, name="not judged", reason=reason)
+        kept.append(verdict)
     return kept
 
 
@@ -125,11 +125,11 @@ def _case(case: Case, entry: Entry | None, terms: Terms, fresh: Fresh) -> list[V
         if value.expected == XFAIL or value.variable not in entry.noise:
             verdicts.append(_unrecorded(value, case, "this variable"))
         else:
-            one = _value(value, entry, terms, _fresh_of(value, fresh))
-            verdicts.append(unexpected_pass(undisturbed(one, case), value))
+            verdict = _value(value, entry, terms, _fresh_of(value, fresh))
+            verdicts.append(unexpected_pass(undisturbed(verdict, case), value))
     # Also of a variable that is not judged: what changed on the nodes is no less true.
     facts = changed_facts(entry.facts, case.facts)
-    return [replace(one, facts=facts) for one in verdicts + _lost(case, entry)]
+    return [replace(verdict, facts=facts) for verdict in verdicts + _lost(case, entry)]
 
 
 def _fresh_of(value: Value, fresh: Fresh) -> list[float]:

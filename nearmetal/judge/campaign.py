@@ -98,9 +98,9 @@ class Campaign:
         if self.history is None:
             return [self.session]
         found = []
-        for one in results.sessions(self.history):
-            if one.system == self.session.system and one.order <= self.session.order:
-                found.append(one)
+        for session in results.sessions(self.history):
+            if session.system == self.session.system and session.order <= self.session.order:
+                found.append(session)
         return found
 
     @cached_property
@@ -112,7 +112,7 @@ class Campaign:
     @cached_property
     def earlier(self) -> list[Session]:
         """The sessions between the baseline and this one, as their confirmations left them."""
-        between = [one for one in self.since_baseline if one.uuid != self.session.uuid]
+        between = [session for session in self.since_baseline if session.uuid != self.session.uuid]
         return fresh.with_confirmations(between, self.history) if self.history else between
 
     @cached_property
@@ -200,9 +200,9 @@ class Campaign:
         """Changes of the session that its stored confirmations did not show."""
         remeasured = Remeasured.of(self.session, confirmations)
         seen = []
-        for one in self.judge_against_baseline({}).verdicts:
-            if one.name in CHANGED and one.where in remeasured.repeats:
-                seen.append(one)
+        for verdict in self.judge_against_baseline({}).verdicts:
+            if verdict.name in CHANGED and verdict.where in remeasured.repeats:
+                seen.append(verdict)
         if not seen:
             return []
         report = self.judge_against_baseline(remeasured.samples)
@@ -217,7 +217,7 @@ class Campaign:
 
     def moved(self) -> list[ChangePoint]:
         """Change points of the judged variables after the baseline's sessions, and creeps."""
-        later = {one.uuid for one in self.since_baseline}
+        later = {session.uuid for session in self.since_baseline}
         judged = self.session.by_where
         points = []
         for point in change_points(self.past):
@@ -232,7 +232,7 @@ class Campaign:
         if not any(map(symptoms.calls, report.verdicts)):
             return ()
         known, past = rules.load(), results.sessions(self.history) if self.history else ()
-        earlier = (one for one in past if one.precedes(self.session))
+        earlier = (session for session in past if session.precedes(self.session))
         then = prior_state.before(self.session, self.baseline, earlier)
         shown = fresh.signs(self.on_other_nodes(report))
         return ranking.likely_causes(symptoms.observe(report, then, known, shown), known)

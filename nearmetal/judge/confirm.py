@@ -130,9 +130,9 @@ def _take(
 ) -> None:
     """Add what a round measured to the state."""
     open_variables: dict[Where, set[str]] = {}
-    for one in report.verdicts:
-        if one.name in MEASURED_AGAIN[which]:
-            open_variables.setdefault(one.where, set()).add(one.variable)
+    for verdict in report.verdicts:
+        if verdict.name in MEASURED_AGAIN[which]:
+            open_variables.setdefault(verdict.where, set()).add(verdict.variable)
     for where in wanted:
         case = found.get(where, "ReFrame stored no result of it")
         if isinstance(case, str):
@@ -149,12 +149,14 @@ def _with_lost(report: GateReport, state: Remeasured, which: str) -> GateReport:
     A change that fresh samples have shown stays one.
     """
     verdicts = []
-    for one in report.verdicts:
-        reason = state.why_lost(one)
-        is_confirmed = one.name in CHANGED and state.samples.get((*one.where, one.variable))
-        if reason and one.name in MEASURED_AGAIN[which] and not is_confirmed:
-            one = replace(one, name="incomplete", wanted=None, reason=reason)
-        verdicts.append(one)
+    for verdict in report.verdicts:
+        reason = state.why_lost(verdict)
+        is_confirmed = verdict.name in CHANGED and state.samples.get(
+            (*verdict.where, verdict.variable)
+        )
+        if reason and verdict.name in MEASURED_AGAIN[which] and not is_confirmed:
+            verdict = replace(verdict, name="incomplete", wanted=None, reason=reason)
+        verdicts.append(verdict)
     return replace(report, verdicts=tuple(verdicts))
 
 
@@ -167,10 +169,10 @@ def _left(
         names = [" | ".join(where) for where in wanted]
         yield f"the confirmation ended {stopped}; still open: {shorten(names)}"
     over = []
-    for one in report.verdicts:
-        undecided = one.name == "inconclusive" and one.wanted
-        if undecided and not _repeats(one, state.samples, bounds):
-            over.append(f"{' | '.join(one.where)} | {one.variable}")
+    for verdict in report.verdicts:
+        undecided = verdict.name == "inconclusive" and verdict.wanted
+        if undecided and not _repeats(verdict, state.samples, bounds):
+            over.append(f"{' | '.join(verdict.where)} | {verdict.variable}")
     if over:
         yield (
             f"undecided after --most {bounds.most} fresh repeats: {shorten(over)}. These are too "
@@ -197,49 +199,51 @@ def suspicious(
     state = Remeasured(fresh, lost=lost or {})
     is_last = rounds + 1 >= bounds.rounds
     wanted: dict[Where, Remeasure] = {}
-    for one in report.verdicts:
-        taken = len(fresh.get((*one.where, one.variable), ()))
-        if state.why_lost(one) or not _is_suspicious(one, taken, which):
+    for verdict in report.verdicts:
+        taken = len(fresh.get((*verdict.where, verdict.variable), ()))
+        if state.why_lost(verdict) or not _is_suspicious(verdict, taken, which):
             continue
-        repeats = _repeats(one, fresh, bounds, is_last)
+        repeats = _repeats(verdict, fresh, bounds, is_last)
         if not repeats:
             continue
-        before = wanted.get(one.where, Remeasure(0))
+        before = wanted.get(verdict.where, Remeasure(0))
         same = before.nodes
-        if one.node:
+        if verdict.node:
             # `--distribute` pins it.
             same = ()
-        elif one.fresh or taken:
-            case = cases.get(one.where)
+        elif verdict.fresh or taken:
+            case = cases.get(verdict.where)
             same = nodes_in(case.facts) if case else ()
             same = same or before.nodes
-        wanted[one.where] = Remeasure(max(repeats, before.repeats), same)
+        wanted[verdict.where] = Remeasure(max(repeats, before.repeats), same)
     return wanted
 
 
-def _repeats(one: Verdict, fresh: Fresh, bounds: Bounds, is_last: bool = False) -> int:
+def _repeats(verdict: Verdict, fresh: Fresh, bounds: Bounds, is_last: bool = False) -> int:
     """Fresh repeats that a variable needs next; 0 if too few are left for an analysis."""
-    left = bounds.most - len(fresh.get((*one.where, one.variable), ()))
-    if one.name in CHANGED:
+    left = bounds.most - len(fresh.get((*verdict.where, verdict.variable), ()))
+    if verdict.name in CHANGED:
         least = CONFIRMATION_ANALYSES[0]
-        return min(one.fresh or LEAST_UNCHANGED, left) if left >= least else 0
-    if one.wanted is None:
+        return min(verdict.fresh or LEAST_UNCHANGED, left) if left >= least else 0
+    if verdict.wanted is None:
         return 0
-    reachable = [count for count in one.later if one.repeats < count <= one.repeats + left]
+    reachable = [
+        count for count in verdict.later if verdict.repeats < count <= verdict.repeats + left
+    ]
     if not reachable:
         return 0
     # A number of repeats without an analysis decides nothing.
-    target = reachable[-1] if is_last else min(one.wanted, reachable[-1])
-    return target - one.repeats
+    target = reachable[-1] if is_last else min(verdict.wanted, reachable[-1])
+    return target - verdict.repeats
 
 
-def _is_suspicious(one: Verdict, taken: int, which: str) -> bool:
+def _is_suspicious(verdict: Verdict, taken: int, which: str) -> bool:
     """Whether the variable needs fresh samples, after those taken."""
-    if one.name in CHANGED and taken:
+    if verdict.name in CHANGED and taken:
         # It is confirmed.
         return False
     # A change that fresh samples left undecided is measured again, whatever `which` is.
-    return one.name in MEASURED_AGAIN[which] or (one.name == "inconclusive" and taken > 0)
+    return verdict.name in MEASURED_AGAIN[which] or (verdict.name == "inconclusive" and taken > 0)
 
 
 def measure_on_other_nodes(
@@ -257,7 +261,7 @@ def measure_on_other_nodes(
     """
     session = report.session
     done = {case.where for case in measured_on_other_nodes(session, database)}
-    regressed = {one.where for one in report.verdicts if one.name == "regressed"}
+    regressed = {verdict.where for verdict in report.verdicts if verdict.name == "regressed"}
     wanted: dict[Where, Remeasure] = {}
     for case in session.cases:
         used = nodes_in(case.facts)

@@ -71,7 +71,7 @@ class DuetReport:
     @property
     def exit_code(self) -> int:
         """0: B is nowhere worse than A; 1: somewhere it is; 2: incomplete or inconclusive."""
-        names = {one.decision.name for one in self.verdicts}
+        names = {verdict.decision.name for verdict in self.verdicts}
         if "regressed" in names:
             return 1
         return 2 if self.missing or not names or "inconclusive" in names else 0
@@ -121,7 +121,7 @@ def judge_session(session: Session) -> DuetReport:
         if case.failure is not None:
             missing.append(f"{label(case)}: {first_line(case.failure)}")
             continue
-        sides = [one.variable for one in case.values if one.variable.endswith(("_a", "_b"))]
+        sides = [value.variable for value in case.values if value.variable.endswith(("_a", "_b"))]
         if not sides:
             missing.append(f"{label(case)}: it measured nothing")
         pairs += [(case, name) for name in dict.fromkeys(side[:-2] for side in sides)]
@@ -195,21 +195,21 @@ def row(one: DuetVerdict) -> list[str]:
     ]
 
 
-def context(one: DuetVerdict, figures: list[published.Figure]) -> list[str]:
+def context(verdict: DuetVerdict, figures: list[published.Figure]) -> list[str]:
     """Lines with published figures of A and B: context that no verdict depends on."""
-    facts, check = one.case.facts, one.case.check.split()[0].removesuffix("_duet")
+    facts, check = verdict.case.facts, verdict.case.check.split()[0].removesuffix("_duet")
     if facts.get("duet") != "environs":
         return []
     found = published.pairs(
         figures,
         check,
-        dict(parameters(one.case.check)),
-        one.variable,
+        dict(parameters(verdict.case.check)),
+        verdict.variable,
         facts["duet.a"],
         facts["duet.b"],
-        one.case.workload,
+        verdict.case.workload,
     )
-    return [_published(one.variable, a, b) for a, b in found]
+    return [_published(verdict.variable, a, b) for a, b in found]
 
 
 def _published(variable: str, a: published.Figure, b: published.Figure) -> str:
@@ -271,8 +271,8 @@ def render(report: DuetReport, figures: list[published.Figure]) -> str:
     session = report.session
     blocks = [f"session {session.uuid} on {session.system}, {session.started}"]
     by_case: dict[tuple, list[DuetVerdict]] = {}
-    for one in report.verdicts:
-        by_case.setdefault(one.case.where, []).append(one)
+    for verdict in report.verdicts:
+        by_case.setdefault(verdict.case.where, []).append(verdict)
     alignment = ["left"] * 2 + ["right"] * 6 + ["left", "right", "left"]
     for verdicts in by_case.values():
         case = verdicts[0].case
@@ -282,10 +282,10 @@ def render(report: DuetReport, figures: list[published.Figure]) -> str:
         ]
         rows = list(map(row, verdicts))
         lines.append(tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment))
-        for one in verdicts:
-            lines += context(one, figures)
+        for verdict in verdicts:
+            lines += context(verdict, figures)
         blocks.append("\n".join(lines))
-    if any(one.decision.method == "unpaired" for one in report.verdicts):
+    if any(verdict.decision.method == "unpaired" for verdict in report.verdicts):
         blocks.append(
             f"unpaired: A and B share less than {LEAST_SHARED:.0%} of their noise there, so that "
             "two independent samples are more precise than pairs."

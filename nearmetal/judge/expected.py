@@ -45,16 +45,20 @@ class Partition:
         """Raise ExpectationError if no value is within the bounds of a shipped check's variable."""
         places = {place.environ_features: place for place in self.places.values()}
         for place in places.values():
-            selected = [one for one in self.expectations.values() if judge.selects(one, place)]
+            selected = [
+                expectation
+                for expectation in self.expectations.values()
+                if judge.selects(expectation, place)
+            ]
             for check, chosen, variables in known.cases():
                 judge.references(selected, Measured(check, place, chosen), variables)
 
     def applying(self) -> list[Expectation]:
         """Those that select it with at least one of its environments."""
         applying = []
-        for one in self.expectations.values():
-            if any(judge.selects(one, place) for place in self.places.values()):
-                applying.append(one)
+        for expectation in self.expectations.values():
+            if any(judge.selects(expectation, place) for place in self.places.values()):
+                applying.append(expectation)
         return applying
 
 

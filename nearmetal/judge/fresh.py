@@ -54,9 +54,9 @@ class Remeasured:
         self.repeats[case.where] = self.repeats.get(case.where, 0) + count
         return samples
 
-    def why_lost(self, one: Verdict) -> str:
+    def why_lost(self, verdict: Verdict) -> str:
         """Why a variable cannot be measured again; '' if it can."""
-        return self.lost.get((one.where, one.variable)) or self.lost.get(one.where, "")
+        return self.lost.get((verdict.where, verdict.variable)) or self.lost.get(verdict.where, "")
 
 
 @dataclass(frozen=True)
@@ -108,25 +108,25 @@ def vanished(report: GateReport, seen: Iterable[Verdict], remeasured: Remeasured
     return found
 
 
-def _is_gone(one: Verdict, before: Verdict) -> bool:
+def _is_gone(verdict: Verdict, before: Verdict) -> bool:
     """Whether fresh repeats do not show the change. A few of them may leave it undecided."""
-    if one.name == "watched" and one.change is not None and before.change is not None:
-        return abs(one.change) < abs(before.change) / 2
-    return one.name in UNCHANGED
+    if verdict.name == "watched" and verdict.change is not None and before.change is not None:
+        return abs(verdict.change) < abs(before.change) / 2
+    return verdict.name in UNCHANGED
 
 
 def by_confirmed(database: Database) -> dict[str, list[Session]]:
     """The stored confirmations, by the id of the session that they confirm."""
     found: dict[str, list[Session]] = {}
-    for one in results.sessions(database, kinds=("confirmation",)):
-        found.setdefault(one.confirms, []).append(one)
+    for session in results.sessions(database, kinds=("confirmation",)):
+        found.setdefault(session.confirms, []).append(session)
     return found
 
 
 def with_confirmations(sessions: Sequence[Session], database: Database) -> list[Session]:
     """The sessions as later ones see them, by their confirmations in the database."""
     confirmations = by_confirmed(database)
-    return [with_fresh(one, confirmations.get(one.uuid, [])) for one in sessions]
+    return [with_fresh(session, confirmations.get(session.uuid, [])) for session in sessions]
 
 
 def with_fresh(session: Session, confirmations: list[Session]) -> Session:
@@ -195,28 +195,31 @@ def on_other_nodes(
     own = report.session.by_where
     found = []
     for case in cases:
-        for one in report.verdicts:
-            if one.where != case.where or one.name not in ("regressed", "deviates"):
+        for verdict in report.verdicts:
+            if verdict.where != case.where or verdict.name not in ("regressed", "deviates"):
                 continue
-            decision = _judge_there(one, case, baseline, drifts)
+            decision = _judge_there(verdict, case, baseline, drifts)
             if decision is not None:
-                cause, change = _cause(one, decision), percent(decision.change)
-                nodes = nodes_in(own[one.where].facts), nodes_in(case.facts)
-                found.append(OnOtherNodes(one, cause, change, *nodes))
+                cause, change = _cause(verdict, decision), percent(decision.change)
+                nodes = nodes_in(own[verdict.where].facts), nodes_in(case.facts)
+                found.append(OnOtherNodes(verdict, cause, change, *nodes))
     return found
 
 
 def _judge_there(
-    one: Verdict, case: Case, baseline: Baseline, drifts: Drifts
+    verdict: Verdict, case: Case, baseline: Baseline, drifts: Drifts
 ) -> judge.Decision | None:
     """None if the baseline or the case lacks the variable, or its samples cannot be judged."""
-    value = next((value for value in case.values if value.variable == one.variable), None)
-    entry = baseline.entries.get(one.key)
-    if value is None or entry is None or one.variable not in entry.samples or not one.change:
+    value = next((value for value in case.values if value.variable == verdict.variable), None)
+    entry = baseline.entries.get(verdict.key)
+    if value is None or entry is None or not verdict.change:
         return None
-    better, drift = bool(entry.lower_is_better(one.variable)), drifts[one.key, one.variable]
+    if verdict.variable not in entry.samples:
+        return None
+    better = bool(entry.lower_is_better(verdict.variable))
+    drift = drifts[verdict.key, verdict.variable]
     try:
-        return judge.judge(entry.by_day(one.variable), value.samples, better, drift=drift)
+        return judge.judge(entry.by_day(verdict.variable), value.samples, better, drift=drift)
     except judge.JudgeError:
         return None
 
@@ -234,10 +237,10 @@ def _cause(regressed: Verdict, there: judge.Decision) -> str:
 def notes(seen: Iterable[OnOtherNodes]) -> list[str]:
     """What other nodes showed, a line for each case and finding."""
     grouped: dict[tuple[str, str], list[str]] = {}
-    for one in seen:
-        where = " | ".join(one.regressed.where)
-        name = f"{one.regressed.variable} {one.change}"
-        grouped.setdefault((where, str(one)), []).append(name)
+    for finding in seen:
+        where = " | ".join(finding.regressed.where)
+        name = f"{finding.regressed.variable} {finding.change}"
+        grouped.setdefault((where, str(finding)), []).append(name)
     return [f"{where}: {text}: {shorten(names)}" for (where, text), names in grouped.items()]
 
 
@@ -251,8 +254,8 @@ def signs(seen: Iterable[OnOtherNodes]) -> dict[str, dict[str, str]]:
     The key is one of SIGNS; a partition is left out where its variables disagree.
     """
     found: dict[str, dict[str, str]] = {}
-    for one in seen:
-        if one.cause in SIGNS:
-            by_sign = found.setdefault(one.regressed.partition, {})
-            by_sign.setdefault(SIGNS[one.cause], str(one))
+    for finding in seen:
+        if finding.cause in SIGNS:
+            by_sign = found.setdefault(finding.regressed.partition, {})
+            by_sign.setdefault(SIGNS[finding.cause], str(finding))
     return {partition: by_sign for partition, by_sign in found.items() if len(by_sign) == 1}

@@ -311,7 +311,9 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
 
 def _disturbed(sessions: Sequence[Session]) -> list[str]:
     """A line on the sessions with cases that are no points, since something disturbed them."""
-    found = [one.started for one in sessions if any(case.disturbed for case in one.cases)]
+    found = [
+        session.started for session in sessions if any(case.disturbed for case in session.cases)
+    ]
     return [f"left out: the disturbed cases of sessions {shorten(found)}"] if found else []
 
 

@@ -40,7 +40,7 @@ def since(baseline: Baseline, past: Iterable[Session]) -> list[Session]:
     # The baseline is of another database.
     times = [time for time in map(time_of, recorded.values()) if time is not None]
     before = max(times, default=-math.inf)
-    return [one for one in known if one.time > before]
+    return [session for session in known if session.time > before]
 
 
 def judge_pooled(
@@ -60,59 +60,60 @@ def judge_pooled(
         cases = {case.where: case for case in session.cases if case.counts and not case.varied}
         sessions.append((f"{day:%Y-%m-%d}", cases))
     verdicts = []
-    for one in report.verdicts:
-        if _is_undecided(one):
-            one = _judged(one, terms, _samples(one, sessions, fresh))
-        verdicts.append(one)
+    for verdict in report.verdicts:
+        if _is_undecided(verdict):
+            verdict = _judged(verdict, terms, _samples(verdict, sessions, fresh))
+        verdicts.append(verdict)
     return replace(report, verdicts=worst_first(verdicts)).noting(_summary(verdicts))
 
 
-def _is_undecided(one: Verdict) -> bool:
-    return one.name == "inconclusive" and one.reference in RECORDED
+def _is_undecided(verdict: Verdict) -> bool:
+    return verdict.name == "inconclusive" and verdict.reference in RECORDED
 
 
-def _samples(one: Verdict, sessions: list[tuple[str, Cases]], fresh: Fresh) -> list[Dated]:
+def _samples(verdict: Verdict, sessions: list[tuple[str, Cases]], fresh: Fresh) -> list[Dated]:
     """Start and samples of each session that has the variable, oldest first."""
     found: list[Dated] = []
     for start, cases in sessions:
-        case = cases.get(one.where)
+        case = cases.get(verdict.where)
         for value in case.values if case else ():
-            if (value.variable, value.unit) != (one.variable, one.unit) or not value.samples:
+            if value.variable != verdict.variable or value.unit != verdict.unit:
                 continue
             # An earlier session with a value that is not positive says nothing of later ones.
-            if cases is sessions[-1][1] or min(value.samples) > 0:
+            is_last = cases is sessions[-1][1]
+            if value.samples and (is_last or min(value.samples) > 0):
                 found.append((start, list(value.samples)))
-    again = fresh.get((*one.where, one.variable), [])
+    again = fresh.get((*verdict.where, verdict.variable), [])
     if found:
         start, samples = found[-1]
         # The session's own samples were selected for a large change.
-        found[-1] = start, [*([] if one.set_aside else samples), *again]
+        found[-1] = start, [*([] if verdict.set_aside else samples), *again]
     return found
 
 
-def _judged(one: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
+def _judged(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
     """The verdict by all of these samples, if they decide more than the session's own do."""
-    entry = terms.baseline.entries[one.key]
-    recorded, better = entry.by_day(one.variable), entry.lower_is_better(one.variable)
+    entry = terms.baseline.entries[verdict.key]
+    recorded, better = entry.by_day(verdict.variable), entry.lower_is_better(verdict.variable)
     if better is None:
-        return one
+        return verdict
     dates, values = [date for date, _ in samples], [of_one for _, of_one in samples]
-    variables = terms.variables(one.check, one.variable)
-    drift = terms.day.drifts[one.key, one.variable]
+    variables = terms.variables(verdict.check, verdict.variable)
+    drift = terms.day.drifts[verdict.key, verdict.variable]
     try:
         decision = pooled.watch(recorded, values, better, variables, drift, dates)
     except JudgeError:
-        return one
+        return verdict
     if decision.name == "watched" and decision.finds is None:
         # No change of a sensible size would be seen.
-        return one
+        return verdict
     count = "this session"
     if decision.sessions > 1:
         count = f"{decision.sessions} sessions since {samples[-decision.sessions][0]}"
     found = {"watched": "no change ", "inconclusive": "suspicious "}.get(decision.name, "")
     pool = list(itertools.chain(*values[-decision.sessions :]))
     return replace(
-        one,
+        verdict,
         name=decision.name,
         value=statistics.median(pool),
         pooled=len(pool),

@@ -255,7 +255,9 @@ def _expected_failures(key: Key, measured: Measured, notes: list[str]) -> tuple[
 
 def _without(case: Case, variables: set[str]) -> Case:
     """The case without some variables."""
-    return replace(case, values=tuple(one for one in case.values if one.variable not in variables))
+    return replace(
+        case, values=tuple(value for value in case.values if value.variable not in variables)
+    )
 
 
 def _undisturbed(key: Key, measured: Measured, notes: list[str]) -> Measured:

@@ -75,7 +75,7 @@ def readable(output):
 
 
 def headline(report: GateReport) -> str:
-    counts = Counter(one.name for one in report.verdicts)
+    counts = Counter(verdict.name for verdict in report.verdicts)
     counted = [f"{counts[name]} {name}" for name in VERDICT_NAMES if counts[name]]
     return f"{SUMMARY[report.verdict]}: {', '.join(counted) or 'nothing was judged'}"
 
@@ -96,30 +96,30 @@ def when(report: GateReport) -> str:
     return f"{started:%Y-%m-%d %H:%M} UTC"
 
 
-def row(one: Verdict) -> list[str]:
+def row(verdict: Verdict) -> list[str]:
     cells = dict.fromkeys(HEADERS, "")
-    cells |= {"verdict": one.name, "check": plain(one.check), "partition": one.place}
-    cells |= {"environment": one.environ, "variable": one.variable}
-    if one.baseline is not None:
-        cells["baseline"] = f"{number(one.baseline)} {one.unit}"
-    if one.value is not None:
-        cells["now"] = f"{number(one.value)} {one.unit}"
-    if one.change is not None:
-        cells["change"] = percent(one.change)
-    if one.interval:
-        cells["95 % interval"] = " to ".join(map(percent, one.interval))
-    if one.finds:
-        cells["finds"] = f"{100 * one.finds:.0f} %"
-    if one.wanted:
-        cells["repeats"] = f"{one.repeats} of {one.wanted} wanted"
-    elif _repeats(one):
-        cells["repeats"] = str(_repeats(one))
+    cells |= {"verdict": verdict.name, "check": plain(verdict.check), "partition": verdict.place}
+    cells |= {"environment": verdict.environ, "variable": verdict.variable}
+    if verdict.baseline is not None:
+        cells["baseline"] = f"{number(verdict.baseline)} {verdict.unit}"
+    if verdict.value is not None:
+        cells["now"] = f"{number(verdict.value)} {verdict.unit}"
+    if verdict.change is not None:
+        cells["change"] = percent(verdict.change)
+    if verdict.interval:
+        cells["95 % interval"] = " to ".join(map(percent, verdict.interval))
+    if verdict.finds:
+        cells["finds"] = f"{100 * verdict.finds:.0f} %"
+    if verdict.wanted:
+        cells["repeats"] = f"{verdict.repeats} of {verdict.wanted} wanted"
+    elif _repeats(verdict):
+        cells["repeats"] = str(_repeats(verdict))
     return list(cells.values())
 
 
-def _repeats(one: Verdict) -> int:
+def _repeats(verdict: Verdict) -> int:
     """Number of repeats whose median is the row's value."""
-    return one.pooled or one.repeats
+    return verdict.pooled or verdict.repeats
 
 
 def likely(report: GateReport) -> list[str]:
@@ -128,43 +128,43 @@ def likely(report: GateReport) -> list[str]:
     return [*lines, "`nearmetal explain` lists the evidence of each"] if lines else []
 
 
-def likely_line(one: Likely) -> str:
+def likely_line(cause: Likely) -> str:
     """`native: MTU: the network interfaces have another MTU (mtu: 1500 -> 1200)`."""
-    evidence = f" ({one.evidence[0]})" if one.evidence else ""
-    return f"{', '.join(one.places)}: {named(one)}{evidence}"
+    evidence = f" ({cause.evidence[0]})" if cause.evidence else ""
+    return f"{', '.join(cause.places)}: {named(cause)}{evidence}"
 
 
-def named(one: Likely) -> str:
+def named(cause: Likely) -> str:
     """The rule's name and sentence; of an unknown cause, the sentence."""
-    return f"{one.name}: {one.says}" if one.score else one.says
+    return f"{cause.name}: {cause.says}" if cause.score else cause.says
 
 
 def reasons(report: GateReport) -> list[str]:
     """Lines below the table: each reason with its variables, changed facts, advice and notes."""
     grouped: dict[str, list[str]] = {}
-    for one in report.verdicts:
-        if one.reason:
-            variable = " ".join(filter(None, [*one.where, one.variable]))
-            grouped.setdefault(f"{one.name}: {one.reason}", []).append(variable)
+    for verdict in report.verdicts:
+        if verdict.reason:
+            variable = " ".join(filter(None, [*verdict.where, verdict.variable]))
+            grouped.setdefault(f"{verdict.name}: {verdict.reason}", []).append(variable)
     lines = [f"{reason} ({shorten(variables)})" for reason, variables in grouped.items()]
     lines += _changed_facts(report)
     names = set()
-    for one in report.verdicts:
+    for verdict in report.verdicts:
         # Where `--confirm` has ended, or needs a baseline, it is no advice.
-        confirmable = one.reference in RECORDED and not report.confirmed
-        if one.name != "inconclusive" or confirmable:
-            names.add(one.name)
+        confirmable = verdict.reference in RECORDED and not report.confirmed
+        if verdict.name != "inconclusive" or confirmable:
+            names.add(verdict.name)
     return [*lines, *(text for name, text in ADVICE.items() if name in names), *report.notes]
 
 
 def _changed_facts(report: GateReport) -> list[str]:
     """A line for each fact that changed. Facts that may differ stand beside a change alone."""
     changed: dict[tuple, list[str]] = {}
-    for one in report.verdicts:
-        suspicious = one.name in (*MEASURED_AGAIN["suspicious"], "deviates")
-        for name, (then, now) in (one.facts or {}).items():
+    for verdict in report.verdicts:
+        suspicious = verdict.name in (*MEASURED_AGAIN["suspicious"], "deviates")
+        for name, (then, now) in (verdict.facts or {}).items():
             if suspicious or name not in MAY_DIFFER:
-                changed.setdefault((name, then, now), []).append(one.place)
+                changed.setdefault((name, then, now), []).append(verdict.place)
     return [
         f"changed since the baseline: {name}: {then} -> {now} ({', '.join(dict.fromkeys(where))})"
         for (name, then, now), where in changed.items()
@@ -184,7 +184,11 @@ def disturbed(report: GateReport) -> list[str]:
 @readable
 def _table(report: GateReport, disturbances: Sequence[str], every: bool) -> str:
     blocks = ["\n".join([headline(report), subject(report), *disturbances])]
-    shown = [one for one in report.verdicts if every or (one.name not in QUIET and one.variable)]
+    shown = [
+        verdict
+        for verdict in report.verdicts
+        if every or (verdict.name not in QUIET and verdict.variable)
+    ]
     if shown:
         alignment = ["left"] * 5 + ["right"] * 6
         rows = list(map(row, shown))
@@ -247,26 +251,26 @@ def causes_of(report: GateReport) -> list[dict]:
     """The likely causes for programs, in their order."""
     return [
         {
-            "cause": one.name,
-            "says": one.says,
-            "partitions": list(one.places),
-            "score": one.score,
-            "evidence": list(one.evidence),
+            "cause": cause.name,
+            "says": cause.says,
+            "partitions": list(cause.places),
+            "score": cause.score,
+            "evidence": list(cause.evidence),
         }
-        for one in report.causes
+        for cause in report.causes
     ]
 
 
-def _entry(one: Verdict) -> dict:
+def _entry(verdict: Verdict) -> dict:
     """A verdict with the document's keys; None instead of NaN and infinity, which JSON lacks."""
     entry = {}
-    for name, value in asdict(one).items():
+    for name, value in asdict(verdict).items():
         if name in INTERNAL:
             continue
         if isinstance(value, float) and not math.isfinite(value):
             value = None
         entry[KEYS.get(name, name)] = value
-    entry["repeats"] = _repeats(one)
+    entry["repeats"] = _repeats(verdict)
     return entry
 
 
@@ -292,7 +296,7 @@ def _suite(report: GateReport) -> ElementTree.Element:
         "xfail": "skipped",
         "not judged": "skipped",
     }
-    outcomes = [kinds.get(one.name) for one in report.verdicts]
+    outcomes = [kinds.get(verdict.name) for verdict in report.verdicts]
     suite = ElementTree.Element(
         "testsuite",
         name=f"nearmetal gate {report.session.system}",
@@ -304,16 +308,18 @@ def _suite(report: GateReport) -> ElementTree.Element:
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in (("exit_code", report.exit_code), ("confirmed", _yes(report.confirmed))):
         ElementTree.SubElement(properties, "property", name=name, value=str(value))
-    for one in report.verdicts:
+    for verdict in report.verdicts:
         case = ElementTree.SubElement(
             suite,
             "testcase",
-            name=f"{one.check} {one.variable}".strip(),
-            classname=f"{report.session.system}.{one.place}.{one.environ}",
+            name=f"{verdict.check} {verdict.variable}".strip(),
+            classname=f"{report.session.system}.{verdict.place}.{verdict.environ}",
         )
-        kind = kinds.get(one.name)
+        kind = kinds.get(verdict.name)
         if kind:
-            message = f"{one.name}: " + (one.reason or ", ".join(filter(None, row(one)[5:])))
+            message = f"{verdict.name}: " + (
+                verdict.reason or ", ".join(filter(None, row(verdict)[5:]))
+            )
             ElementTree.SubElement(case, kind, message=message)
     return suite
 
@@ -426,13 +432,14 @@ def _add(report: GateReport, near: nearness.Nearness | None, gauges: dict[str, G
     gauges["nearmetal_confirmed"].labels(system).set(report.confirmed)
     if session.uuid:
         gauges["nearmetal_session_start_seconds"].labels(system).set(session.time)
-    for one in report.verdicts:
-        where = system, one.partition, one.node, one.environ, one.check, one.variable
-        gauges["nearmetal_verdict"].labels(*where, one.name).set(1)
-        if one.value is not None:
-            gauges["nearmetal_value"].labels(*where, one.unit).set(one.value)
-        if one.change is not None:
-            gauges["nearmetal_change_ratio"].labels(*where).set(one.change)
+    for verdict in report.verdicts:
+        place = system, verdict.partition, verdict.node
+        where = *place, verdict.environ, verdict.check, verdict.variable
+        gauges["nearmetal_verdict"].labels(*where, verdict.name).set(1)
+        if verdict.value is not None:
+            gauges["nearmetal_value"].labels(*where, verdict.unit).set(verdict.value)
+        if verdict.change is not None:
+            gauges["nearmetal_change_ratio"].labels(*where).set(verdict.change)
 
 
 def _add_nearness(gauges: dict[str, Gauge], system: str, near: nearness.Nearness) -> None:

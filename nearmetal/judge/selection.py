@@ -96,7 +96,7 @@ def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
 
 def _note(undefined: set[Key], session: Session) -> str:
     """Checks of the baseline that no file of this session defines; '' if there is none."""
-    lacking = undefined - {one.key for one in session.cases}
+    lacking = undefined - {case.key for case in session.cases}
     if session.selection or not lacking:
         return ""
     names = sorted({check.split()[0] for check, *_ in lacking})

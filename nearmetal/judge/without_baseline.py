@@ -52,11 +52,15 @@ def judge_without_baseline(
         else:
             verdicts.append(unmeasured(case, node=case.node, reference=NOTHING))
     for (case, value), comparison in zip(judged, _compare(judged, before)):
-        one = _by_expectations(case, value, bounded.get(case.where, frozenset()))
-        one = _by_comparison(one, case, value, comparison)
-        verdicts.append(_as_expected(one, case, value))
+        verdict = _by_expectations(case, value, bounded.get(case.where, frozenset()))
+        verdict = _by_comparison(verdict, case, value, comparison)
+        verdicts.append(_as_expected(verdict, case, value))
     verdicts += lacking(session, reference=NOTHING)
-    finds = [one.finds for one in verdicts if one.reference == SESSION_BEFORE and one.finds]
+    finds = [
+        verdict.finds
+        for verdict in verdicts
+        if verdict.reference == SESSION_BEFORE and verdict.finds
+    ]
     least = max(finds, default=two_sessions.LEAST)
     return GateReport(session, worst_first(verdicts), tuple(_notes(session, before, least)))
 
@@ -95,29 +99,31 @@ def _compare(judged: list[tuple[Case, Value]], before: Session | None) -> list[C
     return [(pair[0], next(decisions)) if pair else None for pair in pairs]
 
 
-def _by_comparison(one: Verdict, case: Case, value: Value, comparison: Comparison) -> Verdict:
+def _by_comparison(verdict: Verdict, case: Case, value: Value, comparison: Comparison) -> Verdict:
     """The verdict, replaced by what the session before says."""
     if comparison is None:
-        return one
+        return verdict
     then, decision = comparison
     if isinstance(decision, JudgeError):
-        return replace(one, reason=str(decision)) if one.name == "not judged" else one
+        return replace(verdict, reason=str(decision)) if verdict.name == "not judged" else verdict
     if value.lower_is_better is not None:
         more = {"name": decision.name, "reason": "", "reference": SESSION_BEFORE}
-        one = compared(one, decision, then.value, **more)
+        verdict = compared(verdict, decision, then.value, **more)
     elif decision.name in CHANGED:
-        unjudged = replace(one, reason=without_direction(one.unit), reference=SESSION_BEFORE)
-        fix = f". Fix: {line_of_direction(one.unit)}"
-        one = changed_without_direction(unjudged, decision, then.value, fix)
-    return undisturbed(one, case)
+        unjudged = replace(
+            verdict, reason=without_direction(verdict.unit), reference=SESSION_BEFORE
+        )
+        fix = f". Fix: {line_of_direction(verdict.unit)}"
+        verdict = changed_without_direction(unjudged, decision, then.value, fix)
+    return undisturbed(verdict, case)
 
 
-def _as_expected(one: Verdict, case: Case, value: Value) -> Verdict:
+def _as_expected(verdict: Verdict, case: Case, value: Value) -> Verdict:
     """The verdict; XFAIL, or incomplete for XPASS, as ReFrame marked the variable."""
     if value.expected == XFAIL:
         reason = case.xfail or EXPECTED
         return Verdict.unjudged(value, reason, XFAIL, node=case.node, reference=NOTHING)
-    return unexpected_pass(one, value)
+    return unexpected_pass(verdict, value)
 
 
 def _notes(session: Session, before: Session | None, least: float) -> Iterable[str]:

@@ -40,9 +40,9 @@ def _numbered(causes: tuple[Likely, ...]) -> list[tuple[str, Likely]]:
     """Each cause with its place in the order of its first partition."""
     counts: dict[str, int] = {}
     found = []
-    for one in causes:
-        counts[one.places[0]] = counts.get(one.places[0], 0) + 1
-        found.append((str(counts[one.places[0]]), one))
+    for cause in causes:
+        counts[cause.places[0]] = counts.get(cause.places[0], 0) + 1
+        found.append((str(counts[cause.places[0]]), cause))
     return found
 
 

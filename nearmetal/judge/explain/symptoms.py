@@ -79,8 +79,8 @@ def observe(
     verdicts = _without_ratios(report.verdicts)
     cases = report.session.by_where
     found = []
-    for partition in dict.fromkeys(one.partition for one in verdicts if calls(one)):
-        own = [one for one in verdicts if one.partition == partition]
+    for partition in dict.fromkeys(verdict.partition for verdict in verdicts if calls(verdict)):
+        own = [verdict for verdict in verdicts if verdict.partition == partition]
         seen = _partition(partition, own, cases, before, rules)
         further = (other_nodes or {}).get(partition, {})
         found.append(replace(seen, signs={**seen.signs, **further}))
@@ -90,27 +90,32 @@ def observe(
 def _without_ratios(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """The verdicts on variables; a ratio that got worse stands in for one that did not show it."""
     plain, worse = [], {}
-    for one in verdicts:
-        if not native_ratio.is_ratio(one.variable):
-            plain.append(one)
-        elif calls(one):
-            name = native_ratio.plain(one.variable)
-            worse[one.where, name] = replace(one, variable=name)
-    return [one if calls(one) else worse.get((one.where, one.variable), one) for one in plain]
+    for verdict in verdicts:
+        if not native_ratio.is_ratio(verdict.variable):
+            plain.append(verdict)
+        elif calls(verdict):
+            name = native_ratio.plain(verdict.variable)
+            worse[verdict.where, name] = replace(verdict, variable=name)
+    return [
+        verdict if calls(verdict) else worse.get((verdict.where, verdict.variable), verdict)
+        for verdict in plain
+    ]
 
 
-def calls(one: Verdict) -> bool:
+def calls(verdict: Verdict) -> bool:
     """Whether a verdict calls for an explanation.
 
     A value that deviates as it did in the baseline does not: nothing changed.
     """
-    if one.name == "deviates" and one.interval:
-        return state(one) == WORSE
-    return one.name in EXPLAINED or _has_failed(one)
+    if verdict.name == "deviates" and verdict.interval:
+        return state(verdict) == WORSE
+    return verdict.name in EXPLAINED or _has_failed(verdict)
 
 
-def _has_failed(one: Verdict) -> bool:
-    return one.name == "incomplete" and not one.variable and one.reason.startswith(FAILED)
+def _has_failed(verdict: Verdict) -> bool:
+    return (
+        verdict.name == "incomplete" and not verdict.variable and verdict.reason.startswith(FAILED)
+    )
 
 
 def _partition(
@@ -120,21 +125,21 @@ def _partition(
     before: Mapping[Where, Before],
     rules: Rules,
 ) -> Observed:
-    worse = [one for one in verdicts if calls(one)]
+    worse = [verdict for verdict in verdicts if calls(verdict)]
     pairs = []
-    for where in dict.fromkeys(one.where for one in worse):
+    for where in dict.fromkeys(verdict.where for verdict in worse):
         if where in cases:
             pairs.append((cases[where], before.get(where, Before())))
     evidence = _evidence(pairs, rules)
     disturbed: dict[str, str] = {}
     for case, _ in pairs:
         disturbed.update((cause.rule, cause.text) for cause in case.disturbed)
-    failures = [one.reason.removeprefix(FAILED) for one in verdicts if _has_failed(one)]
-    failures += [one.reason for one in verdicts if one.name == "deviates"]
+    failures = [verdict.reason.removeprefix(FAILED) for verdict in verdicts if _has_failed(verdict)]
+    failures += [verdict.reason for verdict in verdicts if verdict.name == "deviates"]
     return Observed(
         partition,
         _layers(verdicts, rules),
-        tuple(" ".join(filter(None, [*one.where, one.variable])) for one in worse),
+        tuple(" ".join(filter(None, [*verdict.where, verdict.variable])) for verdict in worse),
         _facts(pairs),
         {**evidence, **disturbed},
         frozenset(disturbed),
@@ -148,43 +153,43 @@ def _partition(
     )
 
 
-def state(one: Verdict) -> str:
+def state(verdict: Verdict) -> str:
     """The state of one variable."""
-    if one.name == "regressed" or _has_failed(one):
+    if verdict.name == "regressed" or _has_failed(verdict):
         return WORSE
-    if one.name == "deviates" and not one.interval:
-        return UNKNOWN if one.of_repeats else WORSE
-    if one.name in ("ok", "watched"):
+    if verdict.name == "deviates" and not verdict.interval:
+        return UNKNOWN if verdict.of_repeats else WORSE
+    if verdict.name in ("ok", "watched"):
         return SAME
-    if one.name == "improved":
+    if verdict.name == "improved":
         return BETTER
     undecided = ("deviates", "disturbed", "inconclusive")
-    if one.name not in undecided or not one.interval or one.change is None:
+    if verdict.name not in undecided or not verdict.interval or verdict.change is None:
         return UNKNOWN
-    sign = 1 if one.lower_is_better else -1
-    least, most = sorted(sign * end for end in one.interval)
-    if least > THRESHOLD and sign * one.change > SUSPECTED:
-        return SUSPECT if one.name == "inconclusive" else WORSE
+    sign = 1 if verdict.lower_is_better else -1
+    least, most = sorted(sign * end for end in verdict.interval)
+    if least > THRESHOLD and sign * verdict.change > SUSPECTED:
+        return SUSPECT if verdict.name == "inconclusive" else WORSE
     return SAME if most < SUSPECTED else UNKNOWN
 
 
 def _layers(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
     """The state of each layer that was measured: the most telling of its variables."""
     found: dict[str, str] = {}
-    for one in verdicts:
-        own = state(one)
-        for layer in _layers_of(one, rules):
+    for verdict in verdicts:
+        own = state(verdict)
+        for layer in _layers_of(verdict, rules):
             found[layer] = min(own, found.get(layer, own), key=ORDER.index)
     return found
 
 
-def _layers_of(one: Verdict, rules: Rules) -> set[str]:
+def _layers_of(verdict: Verdict, rules: Rules) -> set[str]:
     """The layer of a variable; of a case that failed, those of its check."""
-    if one.variable or not _has_failed(one):
-        return {rules.layer(one.check, one.variable)} - {NONE}
+    if verdict.variable or not _has_failed(verdict):
+        return {rules.layer(verdict.check, verdict.variable)} - {NONE}
     found = set()
     for entry in rules.layers:
-        if "check" in entry and re.fullmatch(entry["check"], one.check):
+        if "check" in entry and re.fullmatch(entry["check"], verdict.check):
             found.add(entry["layer"])
             if "variable" not in entry:  # what follows is of other checks
                 break
@@ -252,8 +257,8 @@ def _nodes(
 ) -> dict[str, str]:
     """Signs that a node is the cause, or that the nodes are others."""
     states: dict[Where, set[str]] = {}
-    for one in verdicts:
-        states.setdefault(one.where, set()).add(state(one))
+    for verdict in verdicts:
+        states.setdefault(verdict.where, set()).add(state(verdict))
     worse: list[frozenset[str]] = []
     others: set[str] = set()
     same: set[str] = set()
@@ -287,9 +292,9 @@ def _nodes_of(case: Case | None) -> frozenset[str]:
 def _environments(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
     """Signs that one MPI library got worse, or all of several."""
     found: dict[str, set[str]] = {}
-    for one in verdicts:
-        if any(layer.partition("/")[0] in OF_MPI for layer in _layers_of(one, rules)):
-            found.setdefault(one.environ, set()).add(state(one))
+    for verdict in verdicts:
+        if any(layer.partition("/")[0] in OF_MPI for layer in _layers_of(verdict, rules)):
+            found.setdefault(verdict.environ, set()).add(state(verdict))
     worse, same = [], []
     for name, states in sorted(found.items()):
         if WORSE in states:
@@ -306,10 +311,10 @@ def _environments(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
 def _collectives(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
     """The sign that some collectives got worse, and others did not."""
     found: dict[str, set[str]] = {}
-    for one in verdicts:
-        layer = rules.layer(one.check, one.variable)
-        if one.variable and layer.startswith("collectives/"):
-            found.setdefault(layer.partition("/")[2], set()).add(state(one))
+    for verdict in verdicts:
+        layer = rules.layer(verdict.check, verdict.variable)
+        if verdict.variable and layer.startswith("collectives/"):
+            found.setdefault(layer.partition("/")[2], set()).add(state(verdict))
     worse = [name for name, states in found.items() if WORSE in states]
     same = [name for name, states in found.items() if states == {SAME}]
     if worse and same:
