@@ -189,13 +189,20 @@ def show(arguments) -> int:
     from tabulate import tabulate
 
     known = baseline.load(system_of(arguments), arguments.directory)
-    rows = [_row(key, name, entry) for key, entry in known.entries.items() for name in entry.noise]
+    rows = []
+    for key, entry in known.entries.items():
+        rows += [_row(key, name, entry) for name in entry.noise]
     print(tabulate(rows, HEADERS, disable_numparse=True))
     return 0
 
 
 def _row(key: baseline.Key, name: str, entry: baseline.Entry) -> list:
     noise = entry.noise[name]
+    between, finds = "-", "not judged"
+    if noise.between is not None:
+        between = f"{100 * noise.between:.0f} %"
+    if noise.finds is not None:
+        finds = f"{100 * noise.finds:.0f} %"
     return [
         *key,
         name,
@@ -206,8 +213,8 @@ def _row(key: baseline.Key, name: str, entry: baseline.Entry) -> list:
         len(entry.sessions),
         len(entry.by_day(name)),
         _span(entry),
-        "-" if noise.between is None else f"{100 * noise.between:.0f} %",
-        "not judged" if noise.finds is None else f"{100 * noise.finds:.0f} %",
+        between,
+        finds,
         entry.recorded,
     ]
 
@@ -219,7 +226,9 @@ def _span(entry: baseline.Entry) -> str:
         return "unknown"
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h" if seconds < 2 * 86400 else f"{seconds / 86400:.0f} days"
+    if seconds < 2 * 86400:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86400:.0f} days"
 
 
 def check(arguments) -> int:

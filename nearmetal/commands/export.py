@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 from nearmetal import results
 from nearmetal.commands.common import newest_is_missing, refuse_same, seconds, write, write_parts
-from nearmetal.results import Database, ResultsError, Session, export
+from nearmetal.results import ResultsError, export
 
 
 def run(arguments) -> int:
     """2 if the newest session of a system is missing: what is exported is not all."""
-    outputs = [one for one in (arguments.csv, arguments.parquet, arguments.openmetrics) if one]
-    if not outputs:
+    outputs = arguments.csv, arguments.parquet, arguments.openmetrics
+    if not any(outputs):
         raise ResultsError("nothing to write. Fix: give --csv, --parquet or --openmetrics")
     refuse_same(outputs)
     systems = set(arguments.system or ())
-    here = [one for one in _sessions(arguments.database) if not systems or one.system in systems]
-    found = [one for one in here if _recent(one, arguments.since)]
-    stored = {one.system for one in here}
+    since = seconds(arguments.since) if arguments.since is not None else -math.inf
+    found, stored, exported = [], set(), set()
+    for session in results.sessions(arguments.database, kinds=("campaign", "duet")):
+        if systems and session.system not in systems:
+            continue
+        stored.add(session.system)
+        if session.time >= since:
+            found.append(session)
+            exported.add(session.system)
     missing = [name for name in sorted(stored) if newest_is_missing(arguments.database, name)]
-    for unknown in sorted(systems - stored) or ([] if stored else [None]):
-        results.load_session(arguments.database, unknown)  # raises, and names the known systems
-    absent = systems - {one.system for one in found} or (set() if found else stored)
+    unknown = sorted(systems - stored)
+    if unknown or not stored:
+        # It raises, and names the known systems.
+        results.load_session(arguments.database, *unknown[:1])
+    absent = systems - exported
+    if not found:
+        absent = absent or stored
     if absent:
         raise ResultsError(
             f"no session on {', '.join(sorted(absent))} since {arguments.since}. "
@@ -35,11 +46,3 @@ def run(arguments) -> int:
         write(arguments.parquet, lambda: export.parquet(export.parts(found, arguments.fact)))
     write(arguments.openmetrics, lambda: export.openmetrics(found))
     return 2 if missing else 0
-
-
-def _sessions(database: Database) -> list[Session]:
-    return list(results.sessions(database, kinds=("campaign", "duet")))
-
-
-def _recent(session: Session, since: str | None) -> bool:
-    return since is None or session.time >= seconds(since)

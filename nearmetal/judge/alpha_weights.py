@@ -105,8 +105,10 @@ class AlphaWeights:
         return replace(known, entries=entries, whole=known.entries, weigh=self.weight)
 
     def _entry(self, check: str, entry: Entry) -> Entry:
+        names = [name for name in entry.units if self.selects(check, name)]
+
         def selected(part: dict) -> dict:
-            return {name: of for name, of in part.items() if self.selects(check, name)}
+            return {name: part[name] for name in names if name in part}
 
         return replace(
             entry,
@@ -139,18 +141,28 @@ class AlphaWeights:
             variables.setdefault(key[0], set()).add("")
         for key, entry in (known.entries if known else {}).items():
             variables.setdefault(key[0], set()).update(entry.units)
-        there = [(check, name) for check, names in variables.items() for name in names]
+        by_name: dict[str, set[str]] = {}
+        for check, names in variables.items():
+            by_name.setdefault(check.split()[0], set()).update(names)
         for pattern in (*self.only, *self.weights):
-            if any(_matches(pattern, check, variable) for check, variable in there):
+            if _matches_any(pattern, variables):
                 continue
-            checks = sorted({check.split()[0] for check in variables})
             check, _, variable = pattern.partition(":")
-            if variable and check in checks:
-                names = {name for one, name in there if one.split()[0] == check}
+            if variable and check in by_name:
+                names = by_name[check]
                 hint = suggest.unknown(variable, names, f"variables of {check} are")
             else:
-                hint = suggest.unknown(check, checks, "checks are")
+                hint = suggest.unknown(check, by_name, "checks are")
             raise WeightsError(f"{pattern!r} matches no variable of session {session.uuid}: {hint}")
+
+
+def _matches_any(pattern: str, variables: Mapping[str, Iterable[str]]) -> bool:
+    """Whether a pattern matches one of the variables of these checks."""
+    for check, names in variables.items():
+        for name in names:
+            if _matches(pattern, check, name):
+                return True
+    return False
 
 
 def _matches(pattern: str, check: str, variable: str) -> bool:

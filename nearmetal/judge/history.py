@@ -88,9 +88,9 @@ class _Point:
     session: Session
     facts: dict[str, str]
 
-    @property
-    def median(self) -> float:
-        return statistics.median(self.value.samples or (self.value.value,))
+
+def _median(point: _Point) -> float:
+    return statistics.median(point.value.samples or (point.value.value,))
 
 
 def change_points(sessions: Sequence[Session]) -> list[ChangePoint]:
@@ -99,7 +99,7 @@ def change_points(sessions: Sequence[Session]) -> list[ChangePoint]:
     :arg sessions: of one system, in any order.
     """
     held = {key: points[-LONGEST:] for key, points in series(sessions).items()}
-    medians = [np.array([point.median for point in points]) for points in held.values()]
+    medians = [np.array(list(map(_median, points))) for points in held.values()]
     changes = []
     moves = _moves_of_all(medians)
     for (key, points), values, (moved, creep) in zip(held.items(), medians, moves):
@@ -218,10 +218,13 @@ def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]
     places, p_value = proposed(values), functools.cache(functools.partial(_p, values))
     while places:
         ends = [0, *places, len(values)]
-        tested = [(*three, p_value(*three)) for three in zip(ends, ends[1:], ends[2:])]
-        strength = [(not _moved(values, *one[:3]), one[3]) for one in tested]
-        weakest = max(range(len(places)), key=strength.__getitem__)
-        too_small, p = strength[weakest]
+        tested, weakness = [], []
+        for start, middle, end in zip(ends, ends[1:], ends[2:]):
+            p = p_value(start, middle, end)
+            tested.append((start, middle, end, p))
+            weakness.append((not _moved(values, start, middle, end), p))
+        weakest = max(range(len(places)), key=weakness.__getitem__)
+        too_small, p = weakness[weakest]
         if not too_small and p <= error:
             return tested
         del places[weakest]
@@ -256,10 +259,13 @@ def _moved(values: np.ndarray, start: int, middle: int, end: int) -> bool:
 
 def _p(values: np.ndarray, start: int, middle: int, end: int) -> float:
     before, after = values[start:middle], values[middle:end]
-    few = min(len(before), len(after)) <= 8  # where the normal approximation is inexact
+    # The normal approximation is inexact for few sessions.
+    few = min(len(before), len(after)) <= 8
     test = stats.mannwhitneyu(after, before, method="exact" if few else "asymptotic")
-    logs = [np.log(part) for part in (before, after)]
-    residuals = np.concatenate([part - np.median(part) for part in logs])
+    log_before, log_after = np.log(before), np.log(after)
+    residuals = np.concatenate(
+        [log_before - np.median(log_before), log_after - np.median(log_after)]
+    )
     return trend.allowing_for(float(test.pvalue), trend.memory(residuals))
 
 
@@ -270,7 +276,9 @@ def sentences(points: Sequence[ChangePoint]) -> list[str]:
 
 def creeping(point: ChangePoint) -> str:
     """`creeps by +0.5 % a week: +3.1 % over 42 sessions since ...`."""
-    rate = "" if point.per_week is None else f" by {100 * point.per_week:+.2g} % a week"
+    rate = ""
+    if point.per_week is not None:
+        rate = f" by {100 * point.per_week:+.2g} % a week"
     return (
         f"creeps{rate}: {100 * point.change:+.1f} % over {point.sessions} sessions since session "
         f"{point.session[:8]} of {point.started}"
@@ -311,16 +319,19 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
 
 def _disturbed(sessions: Sequence[Session]) -> list[str]:
     """A line on the sessions with cases that are no points, since something disturbed them."""
-    found = [
-        session.started for session in sessions if any(case.disturbed for case in session.cases)
-    ]
-    return [f"left out: the disturbed cases of sessions {shorten(found)}"] if found else []
+    starts = []
+    for session in sessions:
+        if any(case.disturbed for case in session.cases):
+            starts.append(session.started)
+    return [f"left out: the disturbed cases of sessions {shorten(starts)}"] if starts else []
 
 
 def _counts(points: Sequence[ChangePoint]) -> str:
     creeps = sum(point.creeps for point in points)
-    steps = f"{len(points) - creeps} change points"
-    return f"{steps}, {creeps} creep{'s' * (creeps != 1)}" if creeps else steps
+    text = f"{len(points) - creeps} change points"
+    if creeps:
+        text += f", {creeps} creep{'s' * (creeps != 1)}"
+    return text
 
 
 def _row(point: ChangePoint) -> list[str]:

@@ -87,26 +87,33 @@ def _of_option(action: Action, value, directory: str) -> Iterator[tuple[str, str
         option, _, text = word.partition("=")
         if action.dest in PATHS:
             path = _path(text, directory)
-            yield word, f"{option}={path}" if path else ""
-        elif action.dest == "vars":
-            if _name_of(text) != REPEATS:
-                yield word, word if _is_setting(text) else ""
+            yield word, path and f"{option}={path}"
+            continue
+        if action.dest == "vars":
+            if _name_of(text) == REPEATS:
+                continue
+            harmless = _is_setting(text)
         elif action.dest == "job_options":
-            yield word, word if JOB_OPTION.fullmatch(text) else ""
+            harmless = bool(JOB_OPTION.fullmatch(text))
         else:
-            harmless = action.dest in KEPT and PLAIN.fullmatch(text)
-            yield word, word if harmless else ""
+            harmless = action.dest in KEPT and bool(PLAIN.fullmatch(text))
+        yield word, word * harmless
 
 
 def _path(text: str, directory: str) -> str:
     """The whole path of a file of ours; '' if it is none."""
-    beginning = ":" if text.startswith(":") else ""  # of a file that replaces the others
+    # A colon begins the name of a file that replaces the others.
+    name = text.removeprefix(":")
     try:
-        path = Path(directory or CHECKOUT, text.removeprefix(":")).resolve()
+        path = Path(directory or CHECKOUT, name).resolve()
         is_ours = any(_is_of(path, place.resolve()) for place in _places())
-    except (OSError, ValueError, RuntimeError):  # no path at all, or links in a circle
+    except (OSError, ValueError, RuntimeError):
+        # It is no path at all, or links form a circle.
         return ""
-    return f"{beginning}{path}" if is_ours else ""
+    if not is_ours:
+        return ""
+    colon = text[: len(text) - len(name)]
+    return f"{colon}{path}"
 
 
 def _is_of(path: Path, place: Path) -> bool:
@@ -156,8 +163,9 @@ def _gives(given: Sequence[str], action: Action) -> bool:
     programs = [at for at, word in enumerate(given) if Path(word).name == "reframe"]
     for word in given[max(programs, default=-1) + 1 :]:
         for flag in action.option_strings:
-            is_short = not flag.startswith("--")
-            if word == flag or word.startswith(flag if is_short else f"{flag}="):
+            # The value of a short flag needs no `=`.
+            beginning = f"{flag}=" if flag.startswith("--") else flag
+            if word == flag or word.startswith(beginning):
                 return True
     return False
 

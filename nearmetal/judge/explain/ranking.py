@@ -62,7 +62,7 @@ def _unknown(seen: Observed) -> Likely:
 def score(rule: Rule, seen: Observed) -> float:
     """Support of a rule; 0 if it has none, or explains no layer that got worse."""
     worse = seen.of(WORSE)
-    explained = [layer for layer in worse if covers(rule.moves, layer)]
+    explained = sum(covers(rule.moves, layer) for layer in worse)
     if worse and not explained:
         return 0.0
     support = _support(rule, seen)
@@ -71,7 +71,7 @@ def score(rule: Rule, seen: Observed) -> float:
     found = rule.weight * support
     # A rule that explains all layers explains more than one that explains some.
     if worse:
-        found *= 0.5 + 0.5 * len(explained) / len(worse)
+        found *= 0.5 + 0.5 * explained / len(worse)
     if any(covers(rule.still, layer) for layer in worse):
         found *= AGAINST
     if seen.evidence.keys() & rule.without:
@@ -146,8 +146,10 @@ def _failures(rule: Rule, seen: Observed) -> list[str]:
 
 def evidence(rule: Rule, seen: Observed) -> tuple[str, ...]:
     """What supports the rule, in words."""
-    shown = [name for name in seen.facts if _matches(name, (*rule.facts, *rule.shows))]
-    facts = [f"{name}: {' -> '.join(seen.facts[name])}" for name in shown]
+    facts = []
+    for name, change in seen.facts.items():
+        if _matches(name, (*rule.facts, *rule.shows)):
+            facts.append(f"{name}: {' -> '.join(change)}")
     quantities = (*rule.evidence, *rule.beside)
     moved = [seen.evidence[name] for name in quantities if name in seen.evidence]
     signs = [seen.signs[name] for name in rule.signs if name in seen.signs]
