@@ -123,7 +123,8 @@ def sessions_of_system(arguments) -> list[Session]:
         session for session in results.sessions(arguments.database) if session.system == system
     ]
     if not found:
-        results.load_session(arguments.database, system)  # raises, and names the known systems
+        # It raises, and names the known systems.
+        results.load_session(arguments.database, system)
     return found
 
 

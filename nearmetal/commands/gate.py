@@ -60,6 +60,7 @@ def _of_system(arguments, reports: list[GateReport]) -> int:
         print()
     reports.append(report)
     print(render.table(report, arguments.all), flush=True)
+    # After the table: what is known should be seen although nothing was confirmed.
     if fault:
         raise fault
     return report.exit_code

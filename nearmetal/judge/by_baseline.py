@@ -79,6 +79,7 @@ def judge_session(session: Session, terms: Terms, fresh: Fresh) -> GateReport:
     held = {(parse(case.check).plain, case.partition, case.environ) for case in session.cases}
     reason = "the selection promises this case, but the session lacks it"
     verdicts = [Verdict.incomplete(reason, key) for key in sorted(terms.promised - held)]
+    # Jobs end in any order, and outputs should not differ by it.
     for case in sorted(session.cases, key=lambda case: case.where):
         for one in _case(case, baseline.entries.get(case.key), terms, fresh):
             verdicts.append(replace(one, node=case.node))
@@ -94,6 +95,7 @@ def judge_session(session: Session, terms: Terms, fresh: Fresh) -> GateReport:
 
 def _without_natives_changes(verdicts: list[Verdict], native: str) -> list[Verdict]:
     """The verdicts; a ratio that changed because the native variable did is not judged."""
+    # If the native link got slower, the ratio of an unchanged one looks better.
     changed = {}
     for verdict in verdicts:
         if verdict.partition == native and verdict.name in CHANGED:
@@ -176,6 +178,7 @@ def _value(value: Value, entry: Entry, terms: Terms, fresh: list[float]) -> Verd
         unjudged = Verdict.unjudged(value, without_direction(value.unit))
         fix = f". Fix: {line_of_direction(value.unit)}"
         return _unless_it_changed(unjudged, value, entry, terms, fresh, fix)
+    # All tests are of logarithms.
     if not entry.is_positive(variable):
         reason = "its baseline holds a value of 0 or less, which has no ratio"
         return Verdict.unjudged(value, reason)
@@ -198,6 +201,7 @@ def _value(value: Value, entry: Entry, terms: Terms, fresh: list[float]) -> Verd
         decision = _decision(value, entry, terms, fresh, variables)
     except judge.JudgeError as error:
         return _incomplete(value, str(error))
+    # Samples that were selected for a large change are no estimate of it.
     samples = fresh if decision.set_aside else [*value.samples, *fresh]
     days = len(entry.by_day(variable))
     return Verdict.on(
@@ -230,6 +234,7 @@ def _had_no_direction(value: Value, entry: Entry, terms: Terms) -> bool:
         return True
     if entry.noise[variable].finds is not None:
         return False
+    # The baseline computed it with these counts, but did not know the direction.
     count, drift = terms.also_unjudged(value), terms.drift(value)
     return judge.detectable_change(entry.by_day(variable), count, drift) is not None
 

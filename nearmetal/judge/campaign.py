@@ -99,6 +99,7 @@ class Campaign:
             return [self.session]
         found = []
         for session in results.sessions(self.history):
+            # By the order of storage: a clock may have been wrong.
             if session.system == self.session.system and session.order <= self.session.order:
                 found.append(session)
         return found
@@ -112,6 +113,7 @@ class Campaign:
     @cached_property
     def earlier(self) -> list[Session]:
         """The sessions between the baseline and this one, as their confirmations left them."""
+        # The session itself has samples of its own, and fresh ones beside them.
         between = [session for session in self.since_baseline if session.uuid != self.session.uuid]
         return fresh.with_confirmations(between, self.history) if self.history else between
 
@@ -128,6 +130,7 @@ class Campaign:
             shared = len(cases.intersection(case.where for case in one.cases if case.counts))
             if shared > most:
                 found, most = one, shared
+            # No older one can share more.
             if most == len(cases):
                 break
         return found
@@ -182,6 +185,7 @@ class Campaign:
         """
         assert self.history is not None
         clock = confirm.Clock(bounds.within)
+        # Without expectations: what deviates may have regressed, too, and is measured again.
         report = confirm.measure_again(
             self.judge_against_baseline,
             self.stored().samples,
@@ -203,6 +207,7 @@ class Campaign:
         for verdict in self.judge_against_baseline({}).verdicts:
             if verdict.name in CHANGED and verdict.where in remeasured.repeats:
                 seen.append(verdict)
+        # Judging once more takes as long as a gate.
         if not seen:
             return []
         report = self.judge_against_baseline(remeasured.samples)
@@ -222,6 +227,7 @@ class Campaign:
         points = []
         for point in change_points(self.past):
             where = point.check, point.partition, point.environ
+            # A creep may have begun before the baseline's last session.
             is_new = point.session in later or (point.creeps and where in judged)
             if is_new and self.weights.selects(point.check, point.variable):
                 points.append(point)
@@ -233,6 +239,7 @@ class Campaign:
             return ()
         known, past = rules.load(), results.sessions(self.history) if self.history else ()
         earlier = (session for session in past if session.precedes(self.session))
+        # Facts, evidence and curves of a healthy state.
         then = prior_state.before(self.session, self.baseline, earlier)
         shown = fresh.signs(self.on_other_nodes(report))
         return ranking.likely_causes(symptoms.observe(report, then, known, shown), known)

@@ -101,6 +101,7 @@ def measure_again(
         try:
             found = rerun.measure(session, wanted, database, reframe, clock.left)
         except rerun.ConfirmError as error:
+            # What earlier rounds measured still counts.
             if rounds == 1:
                 raise
             found = dict.fromkeys(wanted, str(error))
@@ -204,6 +205,7 @@ def suspicious(
         if state.why_lost(verdict) or not _is_suspicious(verdict, taken, which):
             continue
         repeats = _repeats(verdict, fresh, bounds, is_last)
+        # Repeats that no analysis follows are wasted.
         if not repeats:
             continue
         before = wanted.get(verdict.where, Remeasure(0))

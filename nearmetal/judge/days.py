@@ -66,6 +66,7 @@ def _effective(entries: dict[Key, Entry], part: list[Series], variables: float) 
     days = [entries[key].by_day(name) for key, name in part]
     levels = [entries[key].by_level(name) for key, name in part]
     drifting = drift.effective(days, variables)
+    # Where sessions are a day apart, each day is one level.
     if levels != days:
         drifting = np.maximum(drifting, drift.effective(levels, variables))
     return drifting
@@ -84,6 +85,7 @@ def day_of(session: Session, baseline: Baseline, usual: Drifts) -> Day:
     :arg usual: `drifts` of the baseline.
     """
     found, worst = dict(usual), 1.0
+    # A day that is bad for the native link alone shifts ratios the other way.
     for ratios, shifts in _shifts(session, baseline).items():
         series, far, within = zip(*shifts)
         own = np.array([usual[one] for one in series])

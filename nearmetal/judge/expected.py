@@ -43,6 +43,7 @@ class Partition:
 
     def _refuse_bounds_without_a_value(self) -> None:
         """Raise ExpectationError if no value is within the bounds of a shipped check's variable."""
+        # Environments with the same features have the same bounds.
         places = {place.environ_features: place for place in self.places.values()}
         for place in places.values():
             selected = [
@@ -129,6 +130,7 @@ class Expectations:
         """
         session = report.session
         verdicts = with_deviations(report, self.deviations(session))
+        # Nothing passes silently: without its expectations a session is not clean.
         if self.broken:
             reason = f"the session was not held against expectations: {self.broken}"
             verdicts.append(Verdict.incomplete(reason, reference=EXPECTATION))

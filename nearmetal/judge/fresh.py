@@ -39,6 +39,7 @@ class Remeasured:
         found = cls()
         for confirmation in confirmations:
             for case in confirmation.cases:
+                # What was disturbed neither confirms nor clears.
                 if case.counts:
                     found.add(session, case)
         return found
@@ -46,6 +47,7 @@ class Remeasured:
     def add(self, session: Session, case: Case) -> Mapping[str, list[float]]:
         """Add a case that was measured again; returns its samples by variable."""
         samples = {value.variable: list(value.samples) for value in case.values}
+        # The native link is not measured again: its median is the session's.
         samples |= native_ratio.fresh_ratios(session, case.where, samples)
         for name, values in samples.items():
             self.samples.setdefault((*case.where, name), []).extend(values)

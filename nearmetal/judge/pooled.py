@@ -53,6 +53,7 @@ def judge_pooled(
     """
     if not any(map(_is_undecided, report.verdicts)):
         return report
+    # Older sessions than the longest window say nothing of today.
     past = [native_ratio.with_ratios(session) for session in earlier[1 - max(pooled.WINDOWS) :]]
     sessions: list[tuple[str, Cases]] = []
     for session in (*past, report.session):
@@ -95,6 +96,7 @@ def _judged(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
     """The verdict by all of these samples, if they decide more than the session's own do."""
     entry = terms.baseline.entries[verdict.key]
     recorded, better = entry.by_day(verdict.variable), entry.lower_is_better(verdict.variable)
+    # Neither direction would be a regression.
     if better is None:
         return verdict
     dates, values = [date for date, _ in samples], [of_one for _, of_one in samples]

@@ -45,9 +45,11 @@ def choose(
     database = Database.of(database)
     if named:
         loaded = (results.load_session(database, uuid=uuid) for uuid in named)
-        found = {one.uuid: one for one in loaded}  # two names may be of one session
+        # Two names may be of one session.
+        found = {one.uuid: one for one in loaded}
         return sorted(found.values(), key=lambda one: one.order)
-    results.newest(database, system)  # raises if the newest one is not readable
+    # It raises if the newest one is not readable: no older one replaces it.
+    results.newest(database, system)
     keys: set[Key] = set()
     chosen: list[Session] = []
     for session in results.sessions(database, newest_first=True):
@@ -66,7 +68,8 @@ def choose(
         ):
             break
     if not chosen:
-        results.load_session(database, system)  # raises, and names the known systems
+        # It raises, and names the known systems.
+        results.load_session(database, system)
         if since is not None:
             raise BaselineError("no session since then. Fix: give an earlier --since")
     return chosen[::-1]
@@ -119,6 +122,7 @@ def record(
         # Of several cases with one key, the first.
         for key, case in {case.key: case for case in reversed(session.cases)}.items():
             held.setdefault(key, []).append((session, case))
+    # Before anything is computed: a damaged session should not cost a minute.
     for session in sessions:
         _refuse_unsuitable(session, set(held), before.system)
     entries: dict[Key, Entry] = {}

@@ -150,6 +150,7 @@ def _measured(
     before = len(confirmations(database, session, other_nodes))
     words = arguments(session, wanted, OTHER_NODES if other_nodes else "", reframe)
     _refuse_beside_another(session)
+    # Stored beside the session's, or the gate would not find it.
     code, output = _start(session, [*reframe, *words], seconds, _beside(session, database))
     database.refresh()
     after = confirmations(database, session, other_nodes)[before:]
@@ -276,6 +277,7 @@ def arguments(
     words = _words_of(session, reframe)
     nodes = list(dict.fromkeys(case.node for case in cases if case.node))
     _refuse_odd_nodes(nodes)
+    # They become options of the job.
     for one in wanted.values():
         _refuse_odd_nodes([*one.nodes, *one.without])
     if nodes:

@@ -95,6 +95,7 @@ def _compare(judged: list[tuple[Case, Value]], before: Session | None) -> list[C
         then, now = pair
         better = bool(now.lower_is_better)
         samples.append(two_sessions.Samples(then.samples, now.samples, better))
+    # All at once: what most variables did between two sessions is no change of one of them.
     decisions = iter(two_sessions.judge(samples))
     return [(pair[0], next(decisions)) if pair else None for pair in pairs]
 
