@@ -16,6 +16,7 @@ from nearmetal.judge.verdict import (
     GateReport,
     Verdict,
     changed_without_direction,
+    compared,
     lacking,
     undisturbed,
     unexpected_pass,
@@ -127,15 +128,12 @@ def _case(case: Case, entry: Entry | None, terms: Terms, fresh: Fresh) -> list[V
         if value.expected == XFAIL or value.variable not in entry.noise:
             verdicts.append(_unrecorded(value, case, "this variable"))
         else:
-            verdict = _value(value, entry, terms, _fresh_of(value, fresh))
+            samples = fresh.get((*case.where, value.variable), [])
+            verdict = _value(value, entry, terms, samples)
             verdicts.append(unexpected_pass(undisturbed(verdict, case), value))
     # Also of a variable that is not judged: what changed on the nodes is no less true.
     facts = changed_facts(entry.facts, case.facts)
     return [replace(verdict, facts=facts) for verdict in verdicts + _lost(case, entry)]
-
-
-def _fresh_of(value: Value, fresh: Fresh) -> list[float]:
-    return fresh.get((value.check, value.place, value.environ, value.variable), [])
 
 
 def _unrecorded(value: Value, case: Case, what: str) -> Verdict:
@@ -204,16 +202,11 @@ def _value(value: Value, entry: Entry, terms: Terms, fresh: list[float]) -> Verd
     # Samples that were selected for a large change are no estimate of it.
     samples = fresh if decision.set_aside else [*value.samples, *fresh]
     days = len(entry.by_day(variable))
-    return Verdict.on(
+    verdict = Verdict.on(
         value,
         decision.name,
         value=statistics.median(samples),
-        baseline=entry.values[variable],
-        change=decision.change,
-        interval=decision.interval,
-        p=decision.p,
         repeats=len(value.samples) + len(fresh),
-        finds=decision.detectable,
         wanted=decision.wanted,
         reference=FEW_DAYS if days < plan.LEAST_DAYS else BASELINE,
         fresh=decision.fresh,
@@ -221,6 +214,7 @@ def _value(value: Value, entry: Entry, terms: Terms, fresh: list[float]) -> Verd
         set_aside=decision.set_aside,
         reason=OPPOSED if decision.opposed else "",
     )
+    return compared(verdict, decision, entry.values[variable])
 
 
 def _incomplete(value: Value, reason: str) -> Verdict:

@@ -229,15 +229,17 @@ def _document(report: GateReport, evidence: list[dict]) -> dict:
         "exit_code": report.exit_code,
         "confirmed": report.confirmed,
         "notes": list(report.notes),
-        "session": {
-            "uuid": report.session.uuid,
-            "system": report.session.system,
-            "started": report.session.started,
-        },
+        "session": identity(report),
         "judged": list(map(_entry, report.verdicts)),
         "causes": causes_of(report),
         "evidence": evidence,
     }
+
+
+def identity(report: GateReport) -> dict[str, str]:
+    """What names the session of a report."""
+    session = report.session
+    return {"uuid": session.uuid, "system": session.system, "started": session.started}
 
 
 def together(documents: list[dict], code: int) -> dict:

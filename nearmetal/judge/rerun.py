@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -12,12 +13,13 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.errors import NearmetalError
-from nearmetal.judge import orphans, trusted
+from nearmetal.judge import trusted
 from nearmetal.judge.verdict import Where
 from nearmetal.model import naming, remeasure
 from nearmetal.model.remeasure import Remeasure
@@ -32,6 +34,8 @@ TOPOLOGY = CHECKOUT / "site-config" / "lab" / "topology.toml"
 LAB_EXEC = (sys.executable, "-P", "-m", "nearmetal.lab", "exec")
 #: Environment variables that are passed to the lab.
 PASSED = ("RFM_PREFIX", "RFM_REFERENCE_PREFIX", "NEARMETAL_SYSTEMS_PATH", "NEARMETAL_IMAGES")
+#: Processes of this host.
+PROCESSES = Path("/proc")
 #: Seconds for which an interrupted ReFrame may cancel its jobs.
 PATIENCE = 60
 
@@ -71,8 +75,8 @@ def _refuse_of_another_user(session: Session, database: Path | Database) -> None
         return
     if owner != os.geteuid():
         raise ConfirmError(
-            f"{file} belongs to {orphans.user(owner)}, and a database says what ReFrame runs. "
-            f"Fix: let {orphans.user(owner)} run this command, or say with --reframe which "
+            f"{file} belongs to {user(owner)}, and a database says what ReFrame runs. "
+            f"Fix: let {user(owner)} run this command, or say with --reframe which "
             "command starts ReFrame, as which user"
         )
 
@@ -168,9 +172,45 @@ def _measured(
     return found
 
 
+@dataclass(frozen=True)
+class Orphan:
+    """A running ReFrame."""
+
+    process: int
+    owner: str
+
+
+def orphans_of(uuid: str) -> Iterator[Orphan]:
+    """Each ReFrame on this host that measures cases of the session again.
+
+    SIGKILL ends the gate before it can end its ReFrame, which goes on and stores what it measures.
+    """
+    extras = {f"{CONFIRMS}={uuid}{suffix}" for suffix in ("", OTHER_NODES)}
+    for place in PROCESSES.glob("[0-9]*"):
+        try:
+            words = (place / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            owner = place.stat().st_uid
+        except OSError:  # it has ended
+            continue
+        if os.geteuid() not in (0, owner):  # a stranger could call any process so
+            continue
+        # An interpreter's first word is its own name. Shells and wrappers have other names.
+        names = [Path(word).name for word in words[:3]]
+        if extras.intersection(words) and "reframe" in names:
+            yield Orphan(int(place.name), user(owner))
+
+
+def user(number: int) -> str:
+    """The user of a number in words."""
+    try:
+        return f"user {pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"user {number}"
+
+
 def _refuse_beside_another(session: Session) -> None:
     """Raise ConfirmError if a ReFrame already measures the session's cases again."""
-    for one in orphans.of_session(session.uuid):
+    for one in orphans_of(session.uuid):
         raise ConfirmError(
             f"ReFrame (process {one.process} of {one.owner}) measures cases of session "
             f"{session.uuid} already: another command started it, or one that was killed. Fix: "

@@ -16,16 +16,8 @@ if TYPE_CHECKING:
 
 #: Verdicts on a variable, worst first.
 VERDICT_NAMES = (
-    "regressed",
-    "deviates",
-    "incomplete",
-    "disturbed",
-    "inconclusive",
-    "improved",
-    "xfail",
-    "not judged",
-    "watched",
-    "ok",
+    *("regressed", "deviates", "incomplete", "disturbed", "inconclusive"),
+    *("improved", "xfail", "not judged", "watched", "ok"),
 )
 #: Why a variable is XFAIL, in a case that failed by another one.
 EXPECTED = "it misses its reference as expected"

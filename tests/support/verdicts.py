@@ -1,4 +1,4 @@
-"""What the gate says of the recorded sessions in tests/recorded/verdicts.
+"""What the gate says of the recorded sessions of tests/recorded/verdicts_sessions.jsonl.xz.
 
     python -m tests.support.verdicts
 
@@ -24,7 +24,7 @@ from nearmetal.judge.baseline import Baseline
 from tests.support.paths import RECORDED
 from tests.support.recorded import store
 
-HERE = RECORDED / "verdicts"
+SESSIONS, VERDICTS = RECORDED / "verdicts_sessions.jsonl.xz", RECORDED / "verdicts.json.xz"
 #: Sessions of the baseline, which stand first.
 RECORDED_FROM = 4
 #: Options of the gate with which some sessions are judged once more.
@@ -38,7 +38,7 @@ NEW_NAMES = {"word": "verdict", "launches": "repeats", "rung": "reference"}
 
 def sessions() -> list[dict]:
     """The recorded sessions, as ReFrame would store them."""
-    text = lzma.decompress((HERE / "sessions.jsonl.xz").read_bytes()).decode()
+    text = lzma.decompress(SESSIONS.read_bytes()).decode()
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -49,7 +49,7 @@ def database(directory: Path) -> Path:
 def documents() -> dict[str, str]:
     """The files of the baseline that the first sessions give, by name; without today's date."""
     first = [results.parse_session(one, "here") for one in sessions()[:RECORDED_FROM]]
-    after, notes = record.record(first, Baseline("lab", HERE / "lab.yaml", {}))
+    after, notes = record.record(first, Baseline("lab", Path("lab.yaml"), {}))
     texts = {path.name: text for path, text in baseline.documents(after)}
     texts["lab.yaml"] = re.sub(r"recorded: '[\d-]+'", "recorded: '2026-01-01'", texts["lab.yaml"])
     return {**texts, "notes.txt": "\n".join(notes) + "\n"}
@@ -144,7 +144,7 @@ def differences(now, then, place: str = "") -> list[str]:
 @functools.cache
 def load() -> dict:
     """The recorded baseline and verdicts."""
-    return json.loads(lzma.decompress((HERE / "verdicts.json.xz").read_bytes()))
+    return json.loads(lzma.decompress(VERDICTS.read_bytes()))
 
 
 def _rounded(found):
@@ -158,7 +158,7 @@ def _rounded(found):
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         text = json.dumps(_rounded(everything(Path(directory))), indent=0, sort_keys=True)
-    (HERE / "verdicts.json.xz").write_bytes(lzma.compress(text.encode()))
+    VERDICTS.write_bytes(lzma.compress(text.encode()))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from nearmetal import cli, results
-from nearmetal.judge import baseline, orphans, record, rerun, trusted
+from nearmetal.judge import baseline, record, rerun, trusted
 from nearmetal.judge.baseline import Baseline
 from nearmetal.lab.namespaces import wait_until
 from nearmetal.model.remeasure import Remeasure
@@ -187,7 +187,7 @@ def test_a_database_of_somebody_else_starts_nothing_without_reframe(place, monke
     monkeypatch.setattr(rerun.os, "geteuid", lambda: own + 1)
     code, said = gate(monkeypatch, capsys, "gate", "--confirm", "--database", database)
     assert code == 2 and not (place / "started").exists()
-    assert orphans.user(own) in said and "--reframe" in said
+    assert rerun.user(own) in said and "--reframe" in said
     words = ("gate", "--confirm", "--reframe", "reframe", "--database", database)
     gate(monkeypatch, capsys, *words)
     assert (place / "started").exists()
@@ -256,5 +256,5 @@ def test_a_reframe_that_a_killed_gate_left_is_named(place, confirming, monkeypat
     process.wait(timeout=30)
     words = ("gate", "--confirm", "--database", place / "results.db")
     code, said = gate(monkeypatch, capsys, *words)
-    assert code == 2 and f"process {reframe} of {orphans.user(os.getuid())}" in said
+    assert code == 2 and f"process {reframe} of {rerun.user(os.getuid())}" in said
     assert f"kill -INT {reframe}" in said

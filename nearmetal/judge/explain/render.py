@@ -2,7 +2,7 @@
 
 from tabulate import tabulate
 
-from nearmetal.judge.render import FORMAT, causes_of, named
+from nearmetal.judge.render import FORMAT, causes_of, identity, named
 from nearmetal.judge.verdict import GateReport, Likely
 from nearmetal.util import sanitize
 
@@ -48,17 +48,10 @@ def _numbered(causes: tuple[Likely, ...]) -> list[tuple[str, Likely]]:
 
 def document(report: GateReport) -> dict:
     """The causes for programs. Keys: those of `causes` in nearmetal/judge/gate-schema.yaml."""
-    session = sanitize.every(
-        {
-            "uuid": report.session.uuid,
-            "system": report.session.system,
-            "started": report.session.started,
-        }
-    )
     return {
         "format": FORMAT,
         "verdict": report.verdict,
         "exit_code": report.exit_code,
-        "session": session,
+        "session": sanitize.every(identity(report)),
         "causes": sanitize.every(causes_of(report)),
     }
