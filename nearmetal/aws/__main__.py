@@ -8,7 +8,6 @@ usage; 3 an unforeseen error.
 """
 
 import argparse
-import difflib
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -23,6 +22,7 @@ from pcluster.validators.common import FailureLevel, ValidatorContext
 
 from nearmetal.aws import agreement, recorded
 from nearmetal.checkout import CHECKOUT
+from nearmetal.util import suggest
 from nearmetal.util.cli_errors import HELP, OPTION, guarded
 
 SITE_CONFIG = CHECKOUT / "site-config"
@@ -134,9 +134,8 @@ def schema_faults(document):
             if message == "Unknown field.":
                 # Marshmallow does not say which keys there are.
                 keys = known_keys(path[:-1])
-                close = " or ".join(difflib.get_close_matches(str(path[-1]), keys, n=2))
-                meant = close or f"one of {', '.join(keys)}"
-                message, fix = "unknown key", f"write {meant}, or remove it"
+                meant = suggest.nearest(path[-1], keys) or [f"one of {', '.join(keys)}"]
+                message, fix = "unknown key", f"write {' or '.join(meant)}, or remove it"
             else:
                 fix = f"see {MANUAL}"
             yield path, f"{message.rstrip('.')}. Fix: {fix}"

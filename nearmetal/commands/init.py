@@ -185,7 +185,7 @@ def write(path: Path, lines: Lines, head: str, common: dict[str, dict]) -> None:
     """Write the file. Raises NearmetalError if ReFrame would refuse it."""
     text = f"{head}{lines}"
     try:
-        System.of_text(path, text, common)
+        System.read(path, common, text)
     except SystemFileError as error:
         raise NearmetalError(
             f"{path} is not written, since ReFrame would refuse it: {error}. Fix: leave out "

@@ -176,13 +176,12 @@ def _refuse_too_few_huge_pages(hardware: Hardware, guests: int, host: Path) -> N
 
 
 def refuse_unless_free(addresses: Sequence[str], host: Path = Path("/")) -> None:
-    """Raise HardwareError for the first PCI device that cannot be passed through to a guest."""
+    """Raise HardwareError for the first PCI device that cannot be passed through (VFIO)."""
     for address in addresses:
         _refuse_unless_free(address, host)
 
 
 def _refuse_unless_free(address: str, host: Path) -> None:
-    """Raise HardwareError if a PCI device cannot be passed through to a guest (VFIO)."""
     device = host / "sys/bus/pci/devices" / address
     if not device.exists():
         raise HardwareError(f"this host has no PCI device {address}: `lspci -D` lists them")

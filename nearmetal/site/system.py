@@ -18,7 +18,7 @@ from reframe.core.exceptions import ConfigError
 from nearmetal.checkout import CHECKOUT
 from nearmetal.errors import NearmetalError
 from nearmetal.site import faults, versions
-from nearmetal.util import documents, files, strict_yaml, suggest
+from nearmetal.util import documents, files, suggest
 from nearmetal.util.documents import Fault
 
 SCHEMA = Path(__file__).resolve().parent / "schema.yaml"
@@ -51,24 +51,14 @@ class System:
     partitions: tuple[dict, ...]  #: those whose `only_with` is met
 
     @classmethod
-    def read(cls, path: Path, common: Mapping[str, dict]) -> System:
-        """A system's file. Raises SystemFileError, which names each fault with its line and fix."""
-        text, document = documents.load(path, SystemFileError)
-        return cls._checked(path, text, document, common)
+    def read(cls, path: Path, common: Mapping[str, dict], text: str | None = None) -> System:
+        """A system's file. Raises SystemFileError, which names each fault with its line and fix.
 
-    @classmethod
-    def of_text(cls, path: Path, text: str, common: Mapping[str, dict]) -> System:
-        """The system of a file that is to be written. Raises as `read` does."""
-        try:
-            document = strict_yaml.load(text)
-        except strict_yaml.YamlError as error:
-            raise SystemFileError(f"{path}: {documents.unreadable(error)}") from None
-        return cls._checked(path, text, document, common)
-
-    @classmethod
-    def _checked(cls, path: Path, text: str | bytes, document, common) -> System:
-        refuse(path, text, document, documents.faults(document, SCHEMA))
-        refuse(path, text, document, faults.of_document(document, common, definitions()))
+        :arg text: of a file that is not written yet.
+        """
+        written, document = documents.load(path, SystemFileError, text=text)
+        refuse(path, written, document, documents.faults(document, SCHEMA))
+        refuse(path, written, document, faults.of_document(document, common, definitions()))
         partitions = tuple(filter(faults.is_there, document["partitions"]))
         return cls(path, document, common, partitions)
 
@@ -179,8 +169,8 @@ class System:
             environments.append({**environment, "target_systems": [self.name]})
         return environments
 
-    def obsolete_keys(self) -> str:
-        """A sentence on the keys `no_baseline`, for a system that has a baseline; '' without."""
+    def obsolete_keys(self) -> list[str]:
+        """A sentence on the keys `no_baseline`, for a system that has a baseline; [] without."""
         text = files.read(self.path)
         lines = {}
         for number, partition in enumerate(self.document["partitions"]):
@@ -188,26 +178,25 @@ class System:
                 keys = ("partitions", number, "extras", "no_baseline")
                 lines[partition["name"]] = documents.line_of(text, keys)
         if not lines:
-            return ""
+            return []
         numbers = ", ".join(map(str, sorted(set(lines.values()))))
         plural = "s" if "," in numbers else ""
-        return (
+        sentence = (
             f"{self.path}, line{plural} {numbers}: delete `no_baseline` from the extras of "
             f"{', '.join(lines)}: {self.name} has a baseline, so that the key excuses nothing any "
             "more"
         )
+        return [sentence]
 
 
 def obsolete_keys(name: str) -> list[str]:
-    """What `System.obsolete_keys` says of the system of a name; [] where none is described."""
+    """What `System.obsolete_keys` says of the system of a name; [] where no valid file has it."""
     path = path_of(name)
-    if path is None:
-        return []
     try:
-        system = System.read(path, read_environments(environments_file()))
+        common = read_environments(environments_file())
+        return System.read(path, common).obsolete_keys() if path else []
     except SystemFileError:
         return []  # a command that needs the file says what is wrong with it
-    return [*filter(None, [system.obsolete_keys()])]
 
 
 def configured_environment(environment: Mapping) -> dict:

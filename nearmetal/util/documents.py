@@ -73,21 +73,22 @@ def read(
     return document
 
 
-def load(path: Path, error: type[Exception] = DocumentError, fix: str = "") -> tuple[bytes, Any]:
-    """The text and the document of a YAML file. Raises as `read` does."""
+def load(
+    path: Path,
+    error: type[Exception] = DocumentError,
+    fix: str = "",
+    text: str | bytes | None = None,
+) -> tuple[str | bytes, Any]:
+    """The text and the document of a YAML file. Raises as `read` does.
+
+    :arg text: of a file that is not written yet.
+    """
     try:
-        text = files.read(path)
+        text = files.read(path) if text is None else text
         return text, strict_yaml.load(text)
     except (OSError, strict_yaml.YamlError) as fault:
-        raise error(f"{path}: {unreadable(fault, fix)}") from None
-
-
-def unreadable(fault: Exception, fix: str = "") -> str:
-    """Why a text is no YAML, and the fix."""
-    why = str(fault)
-    if isinstance(fault, OSError):
-        why = fault.strerror or why
-    return with_fix(f"cannot be read as YAML: {why}", fix)
+        why = getattr(fault, "strerror", None) or fault
+        raise error(f"{path}: {with_fix(f'cannot be read as YAML: {why}', fix)}") from None
 
 
 def with_fix(sentence: str, fix: str) -> str:
