@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from nearmetal.site import versions
-from nearmetal.util import suggest
+from nearmetal.util import documents, suggest
 from nearmetal.util.documents import Fault
 
 #: Keys of a partition's extras, one of which must be there where an environment has the feature.
@@ -51,6 +53,15 @@ def place_of(keys: Sequence, document) -> str:
             words += f":{name or f'partition {keys[1] + 1}'}"
     key = ".".join(map(str, rest))
     return f"{words}: {key}" if key else words
+
+
+def of_schema(document, schema: Path | Mapping) -> Iterator[Fault]:
+    """What of a document its schema does not allow."""
+    for fault in documents.faults(document, schema):
+        if fault.keys[-1:] == ("extras",) and fault.key is not None:
+            fix = f"{fault.fix}, or move it below `site`, if checks of your own choose by it"
+            fault = replace(fault, fix=fix)
+        yield fault
 
 
 def of_document(document: Mapping, common: Mapping, definitions: Mapping) -> Iterator[Fault]:

@@ -57,7 +57,7 @@ class System:
         :arg text: of a file that is not written yet.
         """
         written, document = documents.load(path, SystemFileError, text=text)
-        refuse(path, written, document, documents.faults(document, SCHEMA))
+        refuse(path, written, document, faults.of_schema(document, SCHEMA))
         refuse(path, written, document, faults.of_document(document, common, definitions()))
         partitions = tuple(filter(faults.is_there, document["partitions"]))
         return cls(path, document, common, partitions)
@@ -231,7 +231,7 @@ def definitions() -> Mapping:
 def read_environments(path: Path) -> dict[str, dict]:
     """The environments of all systems by name. Raises SystemFileError."""
     text, document = documents.load(path, SystemFileError)
-    wrong = list(documents.faults(document, documents.part(SCHEMA, "environments")))
+    wrong = list(faults.of_schema(document, documents.part(SCHEMA, "environments")))
     # Names can be compared once each environment has one.
     wrong = wrong or list(faults.of_repeats(document, ()))
     lines = []
