@@ -420,7 +420,9 @@ def test_an_unknown_name_is_refused_with_its_place_and_the_nearest_known(
 
 
 def test_a_name_like_no_other_is_refused_with_those_that_are_known(settings, tmp_path):
-    with pytest.raises(ConfigError, match=r"'zzz' is unknown\. Known: .*Fix: .*below `site`"):
+    with pytest.raises(
+        ConfigError, match=r"'zzz' is unknown\. Known: .*ranks_per_node.*Fix: .*below `site`"
+    ):
         configure(settings, tmp_path, site=a_system(zzz=1))
 
 
