@@ -33,17 +33,17 @@ class Chosen:
 
 def asked_for(options: Iterable[str]) -> dict[str, str]:
     """The partition and the nodes that a job's options name, by the long names of the options."""
+    # sbatch's options are many: those that nobody names here are skipped.
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for short, name in (("-p", "partition"), ("-w", "nodelist"), ("-x", "exclude")):
         parser.add_argument(short, f"--{name}")
     parser.add_argument("-C", "--constraint")
     parser.add_argument("--reservation")
-    words = [word for option in options for word in shlex.split(option)]
     try:
-        found, _ = parser.parse_known_args(words)
+        named, _ = parser.parse_known_args(shlex.split(" ".join(options)))
     except argparse.ArgumentError:  # an option without its value, which Slurm will refuse
         return {}
-    return {name: value.strip() for name, value in vars(found).items() if value}
+    return {name: value.strip() for name, value in vars(named).items() if value}
 
 
 def choose(
@@ -64,9 +64,13 @@ def choose(
     here = [node for node in nodes if not partition or partition in node.partitions]
     taken, left_out = [], {}
     for node in here:
+        # A node in maintenance is usable for who reserved it.
+        usable = node.usable
+        if reserved:
+            usable = node.usable_within_a_reservation
         if allowed is not None and node.name not in allowed:
             left_out[node.name] = "not among the nodes that the job's options name"
-        elif not (node.usable_within_a_reservation if reserved else node.usable):
+        elif not usable:
             left_out[node.name] = node.state
         elif not reserved and node.reserved:
             left_out[node.name] = f"{node.state}: another reservation has it"
@@ -74,14 +78,13 @@ def choose(
             left_out[node.name] = node.state
         else:
             taken.append(node)
+    # Idle nodes first, so that the job starts sooner.
     if most is not None and most < len(taken):
-        ordered = sorted(taken, key=lambda node: node.busy)
-        left_out |= {node.name: "beyond --flex-alloc-nodes" for node in ordered[most:]}
-        taken = [node for node in taken if node in ordered[:most]]
-    return Chosen(
-        tuple(taken),
-        tuple(f"{node.name} ({left_out[node.name]})" for node in here if node.name in left_out),
-    )
+        for node in sorted(taken, key=lambda node: node.busy)[most:]:
+            left_out[node.name] = "beyond --flex-alloc-nodes"
+            taken.remove(node)
+    reasons = [f"{node.name} ({left_out[node.name]})" for node in here if node.name in left_out]
+    return Chosen(tuple(taken), tuple(reasons))
 
 
 def listed(job) -> set:
@@ -96,7 +99,7 @@ def in_state(job, state: str) -> set[str]:
     """Names of the nodes in a state of --flex-alloc-nodes. Raises as `listed`."""
     nodes = listed(job)
     if hasattr(job.scheduler, "filternodes_by_state"):
-        found = job.scheduler.filternodes_by_state(nodes, state.lower())
+        nodes = job.scheduler.filternodes_by_state(nodes, state.lower())
     else:  # before ReFrame 4.10
-        found = schedulers.filter_nodes_by_state(nodes, state.lower())
-    return {node.name for node in found}
+        nodes = schedulers.filter_nodes_by_state(nodes, state.lower())
+    return {node.name for node in nodes}

@@ -19,12 +19,16 @@ from nearmetal.model.disturbed import Cause
 from nearmetal.util import documents
 
 RULES = REFERENCES / "disturbance.yaml"
+#: Lines that repeats.sh prints into the output of a job, before each repeat and after the last.
 MARK = re.compile(r"# nearmetal repeat: (\d+)\s*")
 END = re.compile(r"# nearmetal repeats: (\d+)\s*")
+#: Line in which a rank says at its end what it used (src/usage.h).
 USAGE = "# nearmetal usage: "
+#: Lines of disturbed.out: a quantity or a limit, a repeat that ran again, a node's lost counters.
 LINE = re.compile(r"(repeat|disturbed) (\d+) (\S+) (\w+) (\S+)(?: (.*))?")
 AGAIN = re.compile(r"again (\d+)")
 UNKNOWN = re.compile(r"unknown (\d+) (\S+) (\S.*)")
+#: Of the file of rules.
 SCHEMA = {
     "type": "object",
     "minProperties": 1,
@@ -78,54 +82,60 @@ class Repeat:
 def rules(path: Path = RULES) -> dict[str, Rule]:
     """The rules by quantity. Raises EvidenceError, which names file and key."""
     data = documents.read(path, SCHEMA, EvidenceError, "correct it")
-    found = {
-        name: Rule(
-            name,
-            rule["cause"],
-            rule.get("most"),
-            tuple(rule.get("link_classes", ())),
-            rule.get("unless", ""),
-            min if rule.get("worst") else max,
-        )
-        for name, rule in data.items()
-    }
-    for rule in found.values():
+    by_name = {}
+    for name, rule in data.items():
+        by_name[name] = _rule(name, rule)
+        # Now, and not where the first repeat is disturbed.
         try:
-            _said(rule, 0.0, "")
+            _in_words(by_name[name], 0.0, "")
         except (KeyError, IndexError, ValueError) as error:
             raise EvidenceError(
-                f"{path}: {rule.name}.cause: {error!r}. Fix: use {{percent}}, {{number}} and "
+                f"{path}: {name}.cause: {error!r}. Fix: use {{percent}}, {{number}} and "
                 "{detail} alone"
             ) from None
-    return found
+    return by_name
 
 
-def with_limits(found: Mapping[str, Rule], own: Mapping[str, float]) -> dict[str, Rule]:
+def _rule(name: str, data: Mapping) -> Rule:
+    worst = max
+    if "worst" in data:
+        worst = min
+    link_classes = tuple(data.get("link_classes", ()))
+    return Rule(name, data["cause"], data.get("most"), link_classes, data.get("unless", ""), worst)
+
+
+def with_limits(known: Mapping[str, Rule], own: Mapping[str, float]) -> dict[str, Rule]:
     """The rules with a site's own limits, which hold on every class of link.
 
     Raises EvidenceError for what no rule is of.
     """
-    if unknown := sorted(set(own) - set(found)):
+    if unknown := sorted(set(own) - set(known)):
         raise EvidenceError(
-            f"{', '.join(unknown)}: no such quantity. Fix: name one of {', '.join(sorted(found))}"
+            f"{', '.join(unknown)}: no such quantity. Fix: name one of {', '.join(sorted(known))}"
         )
-    replaced = {
-        name: replace(found[name], most=float(most), link_classes=()) for name, most in own.items()
-    }
-    return {**found, **replaced}
+    combined = dict(known)
+    for name, most in own.items():
+        # A site's limit is of its own machines, whatever their link.
+        combined[name] = replace(known[name], most=float(most), link_classes=())
+    return combined
 
 
-def limits(found: Mapping[str, Rule], link_class: str) -> str:
+def limits(known: Mapping[str, Rule], link_class: str) -> str:
     """The limits for a class of link as disturbed.awk takes them: `stolen=0.02 waited=0.1=NAME`,
     where NAME is an environment variable that lifts the limit."""
-    return " ".join(
-        f"{one.name}={one.most:g}" + (one.unless and f"={one.unless}")
-        for one in found.values()
-        if one.most is not None and link_class in (one.link_classes or [link_class])
-    )
+    words = []
+    for rule in known.values():
+        elsewhere = rule.link_classes and link_class not in rule.link_classes
+        if rule.most is None or elsewhere:
+            continue
+        word = f"{rule.name}={rule.most:g}"
+        if rule.unless:
+            word += f"={rule.unless}"
+        words.append(word)
+    return " ".join(words)
 
 
-def parse(text: str, found: Mapping[str, Rule]) -> list[Repeat]:
+def parse(text: str, known: Mapping[str, Rule]) -> list[Repeat]:
     """The repeats of a job, from disturbed.out. Raises EvidenceError for a damaged line."""
     values: dict[int, dict[str, float]] = {}
     causes: dict[int, dict[str, list[tuple[float, str, str]]]] = {}
@@ -136,71 +146,78 @@ def parse(text: str, found: Mapping[str, Rule]) -> list[Repeat]:
             again.add(int(match[1]))
             continue
         if match := UNKNOWN.fullmatch(line):
-            values.setdefault(int(match[1]), {})
-            unknown.setdefault(int(match[1]), {})[match[2]] = match[3]
+            repeat, host, reason = int(match[1]), match[2], match[3]
+            values.setdefault(repeat, {})
+            unknown.setdefault(repeat, {})[host] = reason
             continue
         match = LINE.fullmatch(line)
         try:
             assert match
-            word, repeat, host, name = match[1], int(match[2]), match[3], match[4]
+            kind, repeat, host, name = match[1], int(match[2]), match[3], match[4]
             value, rest = float(match[5]), match[6] or ""
-            assert math.isfinite(value) and name in found
+            assert math.isfinite(value) and name in known
         except (AssertionError, ValueError):
             raise EvidenceError(f"disturbed.out: line {number} is damaged: {line!r}") from None
         of_repeat = values.setdefault(repeat, {})
-        if word == "repeat":
-            of_repeat[name] = found[name].worst(value, of_repeat.get(name, value))
+        # A repeat was as good as its worst node: all ranks wait for the last one.
+        if kind == "repeat":
+            of_repeat[name] = known[name].worst(value, of_repeat.get(name, value))
         else:
-            said = value, rest.partition(" ")[2], host
-            causes.setdefault(repeat, {}).setdefault(name, []).append(said)
+            _limit, _, detail = rest.partition(" ")
+            causes.setdefault(repeat, {}).setdefault(name, []).append((value, detail, host))
+    # A repeat that runs again was disturbed, so that it has causes.
     if sorted(values) != list(range(1, len(values) + 1)) or not again <= set(causes):
         raise EvidenceError("disturbed.out: lines of a repeat were lost")
-    return [
-        Repeat(
-            number,
-            values[number],
-            tuple(_cause(found[name], said) for name, said in causes.get(number, {}).items()),
-            number in again,
-            unknown.get(number, {}),
-        )
-        for number in sorted(values)
-    ]
+    repeats = []
+    for number in sorted(values):
+        of_rules = causes.get(number, {})
+        of_repeat_causes = tuple(_cause(known[name], nodes) for name, nodes in of_rules.items())
+        lost = unknown.get(number, {})
+        repeats.append(Repeat(number, values[number], of_repeat_causes, number in again, lost))
+    return repeats
 
 
 def stored(repeats: list[Repeat]) -> tuple[dict, list, list[str]]:
     """What a check stores of its repeats: evidence by quantity, disturbed ones, unknown ones."""
-    names = dict.fromkeys(name for one in repeats for name in one.values)
-    evidence = {name: [one.values.get(name) for one in repeats] for name in names}
-    disturbed = [
-        [one.number, one.again, *([why.rule, why.value, why.text] for why in one.causes)]
-        for one in repeats
-        if one.causes
-    ]
+    evidence: dict[str, list] = {}
+    for repeat in repeats:
+        for name in repeat.values:
+            evidence[name] = []
+    for name, values in evidence.items():
+        values += [repeat.values.get(name) for repeat in repeats]
+    disturbed = []
+    for repeat in repeats:
+        causes = [[cause.rule, cause.value, cause.text] for cause in repeat.causes]
+        if causes:
+            disturbed.append([repeat.number, repeat.again, *causes])
     return evidence, disturbed, not_known(repeats)
 
 
 def not_known(repeats: list[Repeat]) -> list[str]:
     """A sentence for each node whose evidence of some repeats was lost, with what to do."""
     lost: dict[tuple[str, str], list[int]] = {}
-    for one in repeats:
-        for host, words in one.unknown.items():
-            lost.setdefault((host, words), []).append(one.number)
+    for repeat in repeats:
+        for host, reason in repeat.unknown.items():
+            lost.setdefault((host, reason), []).append(repeat.number)
     return [
         f"whether something disturbed repeat {', '.join(map(str, numbers))} on {host} is not "
-        f"known: {words}. Fix: try `sh reframe_checks/src/provenance.sh counters` on {host}, which "
-        "needs awk and /proc/stat, and run the case again"
-        for (host, words), numbers in lost.items()
+        f"known: {reason}. Fix: try `sh reframe_checks/src/provenance.sh counters` on {host}, "
+        "which needs awk and /proc/stat, and run the case again"
+        for (host, reason), numbers in lost.items()
     ]
 
 
-def _cause(rule: Rule, said: list[tuple[float, str, str]]) -> Cause:
-    """The cause of a repeat by one rule, in the words of the worst node."""
-    value, detail, _ = max(said)
-    hosts = ", ".join(sorted(host for _, _, host in said))
-    return Cause(rule.name, value, f"{_said(rule, value, detail)} on {hosts}")
+def _cause(rule: Rule, nodes: list[tuple[float, str, str]]) -> Cause:
+    """The cause of a repeat by one rule, in the words of the worst node.
+
+    :arg nodes: value, detail and host of each node.
+    """
+    value, detail, _ = max(nodes)
+    hosts = ", ".join(sorted(host for _, _, host in nodes))
+    return Cause(rule.name, value, f"{_in_words(rule, value, detail)} on {hosts}")
 
 
-def _said(rule: Rule, value: float, detail: str) -> str:
+def _in_words(rule: Rule, value: float, detail: str) -> str:
     """`47 % of processor time went to other processes: reframe, cc1`."""
     names = ", ".join(map(_process, filter(None, detail.split(","))))
     percent, number = sentence.number(100 * value), sentence.number(value)
@@ -213,6 +230,7 @@ def _process(text: str) -> str:
     if not dot or not uid.isdecimal():
         return text
     try:
+        # Nodes of a cluster have the users of its login node.
         return f"{command} ({pwd.getpwuid(int(uid)).pw_name})"
     except (KeyError, OverflowError):
         return f"{command} (uid {uid})"
@@ -228,7 +246,7 @@ def measured(text: str, repeats: list[Repeat]) -> str:
 
     Raises EvidenceError if the output of a repeat is missing.
     """
-    again = {one.number for one in repeats if one.again}
+    again = {repeat.number for repeat in repeats if repeat.again}
     kept, seen, keep, last = [], [], True, 0
     for line in text.splitlines(keepends=True):
         if match := MARK.fullmatch(line):
@@ -238,7 +256,7 @@ def measured(text: str, repeats: list[Repeat]) -> str:
             last, keep = int(match[1]), True
         elif keep:
             kept.append(line)
-    wanted = [one.number for one in repeats]
+    wanted = [repeat.number for repeat in repeats]
     if seen != wanted or last != len(wanted):
         raise EvidenceError(
             f"the output holds repeats {', '.join(map(str, seen)) or 'none'} of {len(wanted)}: "

@@ -21,7 +21,10 @@ def as_reference(bounds: Bounds, unit: str) -> tuple:
     """Bounds as ReFrame's reference: the limit itself, and fractions of it."""
     least, most = bounds.least, bounds.most
     if least is not None and least > 0:
-        return least, 0, None if most is None else most / least - 1, unit
+        upper = None
+        if most is not None:
+            upper = most / least - 1
+        return least, 0, upper, unit
     if most is not None and most > 0 and least is None:
         return most, None, 0, unit
     return 0, least, most, unit  # of a reference 0, ReFrame takes bounds as they are
@@ -31,7 +34,9 @@ def as_reference(bounds: Bounds, unit: str) -> tuple:
 def described(place: str) -> str:
     """Where a partition is described, `FILE: SYSTEM:PARTITION`; without a file, its name."""
     path = system.path_of(place.partition(":")[0])
-    return place if path is None else f"{path}: {place}"
+    if path is None:
+        return place
+    return f"{path}: {place}"
 
 
 class Expected(Plugin):
@@ -65,10 +70,10 @@ class Expected(Plugin):
         """
         units = {name: function.unit for name, function in self.perf_variables.items()}
         try:
-            found = judge.references(self._expectations.values(), self._subject({}, units), units)
+            bounds = judge.references(self._expectations.values(), self._subject({}, units), units)
         except entries.ExpectationError as error:
             raise ReframeError(str(error)) from None
-        return {name: as_reference(bounds, units[name]) for name, bounds in found.items()}
+        return {name: as_reference(limits, units[name]) for name, limits in bounds.items()}
 
     def check_against_expectations(self, check) -> None:
         """Run ReFrame's check of references; its failure says what one may expect.
@@ -78,29 +83,30 @@ class Expected(Plugin):
         try:
             check()
         except PerformanceError as error:
-            said = self._deviations()
-            if not said:
+            deviations = self._deviations()
+            if not deviations:
                 raise
             if self.has_baseline():
-                raise PerformanceError("; ".join([str(error), *said])) from None
+                raise PerformanceError("; ".join([str(error), *deviations])) from None
             # ReFrame's text says the same in numbers alone.
-            self.unexpected = said
-            raise PerformanceError("; ".join(said)) from None
-        if said := self._deviations():
-            self.unexpected = said
-            raise PerformanceError("; ".join(said))
+            self.unexpected = deviations
+            raise PerformanceError("; ".join(deviations)) from None
+        if deviations := self._deviations():
+            self.unexpected = deviations
+            raise PerformanceError("; ".join(deviations))
 
     def _deviations(self) -> list[str]:
         if self.is_dry_run():
             return []
-        values = {key.rsplit(":", 1)[-1]: entry for key, entry in self.perfvalues.items()}
-        numbers = {
-            name: entry[0]
-            for name, entry in values.items()
-            if isinstance(entry[0], (int, float)) and math.isfinite(entry[0])
-        }
-        case = self._subject(numbers, {name: entry[4] for name, entry in values.items()})
-        return [str(one) for one in judge.deviations(self._expectations.values(), case)]
+        values, units = {}, {}
+        for key, entry in self.perfvalues.items():
+            name = key.rsplit(":", 1)[-1]
+            units[name] = entry[4]
+            # A value that is missing fails the case by itself.
+            if isinstance(entry[0], (int, float)) and math.isfinite(entry[0]):
+                values[name] = entry[0]
+        case = self._subject(values, units)
+        return list(map(str, judge.deviations(self._expectations.values(), case)))
 
     def expected_facts(self) -> dict[str, str]:
         """Facts by the names that expectations use."""

@@ -70,9 +70,9 @@ def last_words(stderr: str, stdout: str) -> str:
 
 def _lines(text: str) -> list[str]:
     """The lines that the job's programs wrote."""
-    found = [line.strip() for line in without_consequences(text).splitlines()]
-    left_out = (SCHEDULERS_LINE, JVMS_LINE)
-    return [line for line in found if line and not any(one.match(line) for one in left_out)]
+    lines = filter(None, map(str.strip, without_consequences(text).splitlines()))
+    others = re.compile(f"{SCHEDULERS_LINE.pattern}|{JVMS_LINE.pattern}")
+    return [line for line in lines if not others.match(line)]
 
 
 def without_consequences(text: str) -> str:
@@ -112,9 +112,13 @@ def explain(
     :arg why: the reason for which ReFrame cancelled it.
     :arg accounting: whether Slurm keeps exit codes, and `sacct` finds the job.
     """
-    log = f"`sacct -j {jobid}` and slurmctld's log" if accounting else "slurmctld's log"
-    causes = [why] if why else []
-    if state in STATES and not why:
+    log = "slurmctld's log"
+    if accounting:
+        log = f"`sacct -j {jobid}` and {log}"
+    causes = []
+    if why:
+        causes.append(why)
+    elif state in STATES:
         causes.append(STATES[state].format(check=check, log=log))
     if "illegal instruction" in words.lower() or code == ILLEGAL_INSTRUCTION:
         causes.append("the program or a library was compiled for another CPU (illegal instruction)")
@@ -124,8 +128,8 @@ def explain(
     how = f"ended as {state} with exit code {code}"
     if not accounting and state == "COMPLETED":
         how = "ended early (without accounting, Slurm keeps no exit code)"
-    said = "; ".join(causes) or "it said nothing"
-    return f"job {jobid} on {', '.join(nodes) or 'no node'} {how}: {said}"
+    cause = "; ".join(causes) or "it said nothing"
+    return f"job {jobid} on {', '.join(nodes) or 'no node'} {how}: {cause}"
 
 
 def full(directory, text: str = "") -> str:
@@ -133,12 +137,14 @@ def full(directory, text: str = "") -> str:
 
     :arg text: what the job and its failure say. A disk may have space again, or have a quota.
     """
-    place = next(one for one in (Path(directory), *Path(directory).parents) if one.exists())
+    place = Path(directory)
+    while not place.exists():
+        place = place.parent
     disk = os.statvfs(place)
     lines = [shortened(line.strip(), 200) for line in text.splitlines() if NO_SPACE.search(line)]
     if disk.f_bavail * disk.f_frsize < LEAST_SPACE or (disk.f_files and not disk.f_favail):
         what = f"the file system of {directory} is full"
-    elif lines and (other := _elsewhere(lines[0], place)):
+    elif lines and (other := _temporary(lines[0], place)):
         return (
             f"the file system of {other} on a node was full, or its quota used up ({lines[0]}). "
             "Fix: free space there, or name another directory as TMPDIR in the partition's env_vars"
@@ -150,12 +156,13 @@ def full(directory, text: str = "") -> str:
     return f"{what}. Fix: free space there, or give another RFM_PREFIX or --stage"
 
 
-def _elsewhere(line: str, place: Path) -> str:
+def _temporary(line: str, place: Path) -> str:
     """The directory for temporary files that a line names; '' if it names none, or the results'."""
-    paths = [Path(path) for path in PATH.findall(line)]
-    for one in TEMPORARY:
-        if not place.is_relative_to(one) and any(path.is_relative_to(one) for path in paths):
-            return one
+    paths = list(map(Path, PATH.findall(line)))
+    for directory in TEMPORARY:
+        named = any(path.is_relative_to(directory) for path in paths)
+        if named and not place.is_relative_to(directory):
+            return directory
     return ""
 
 
@@ -168,5 +175,7 @@ def disturbance(directory) -> str:
             snapshots.append(provenance.parse(text))
         except (OSError, provenance.ProvenanceError):
             snapshots.append({})
-    told = provenance.disturbance(*snapshots)
-    return f"; {told}" if told else ""
+    clause = provenance.disturbance(*snapshots)
+    if not clause:
+        return ""
+    return f"; {clause}"

@@ -97,7 +97,7 @@ def parse(text: str) -> Nodes:
     """
     nodes: Nodes = {}
     printed: Counter[str] = Counter()
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for number, line in enumerate(text.splitlines(), 1):
         if MARK not in line:
             continue
@@ -106,7 +106,10 @@ def parse(text: str) -> Nodes:
         host, key, value = match.groups()
         printed[host] += 1
         if key == LINES:
-            told[host] += int(value) if re.fullmatch(r"[0-9]{1,9}", value) else -1
+            number_of_lines = -1
+            if re.fullmatch(r"[0-9]{1,9}", value):
+                number_of_lines = int(value)
+            reported[host] += number_of_lines
             continue
         if key in nodes.setdefault(host, {}):
             raise ProvenanceError(
@@ -115,22 +118,22 @@ def parse(text: str) -> Nodes:
         nodes[host][key] = value
     if not nodes:
         raise ProvenanceError("no facts: provenance.sh printed nothing, so it did not run")
-    _expect_all_lines(printed, told)
+    _expect_all_lines(printed, reported)
     return nodes
 
 
-def _expect_all_lines(printed: Counter[str], told: Counter[str]) -> None:
+def _expect_all_lines(printed: Counter[str], reported: Counter[str]) -> None:
     for host, count in printed.items():
-        if host not in told:
+        if host not in reported:
             raise ProvenanceError(f"{host} does not report {LINES}: its last lines were lost")
-        if count != told[host]:
-            raise ProvenanceError(f"{host} reports {told[host]} lines, but {count} are here")
+        if count != reported[host]:
+            raise ProvenanceError(f"{host} reports {reported[host]} lines, but {count} are here")
 
 
 def by_node(text: str, nodes: Nodes) -> str:
     """An output of our programs with the name of the node wherever they report that of its host."""
     names = {facts[HOST]: node for node, facts in nodes.items() if HOST in facts}
-    return REPORTED_HOST.sub(lambda found: found[1] + names.get(found[2], found[2]), text)
+    return REPORTED_HOST.sub(lambda match: match[1] + names.get(match[2], match[2]), text)
 
 
 def snapshots(before: str, after: str) -> tuple[Nodes, Nodes]:
@@ -147,22 +150,36 @@ def snapshots(before: str, after: str) -> tuple[Nodes, Nodes]:
             "after them: lines were lost"
         )
     for host, facts in first.items():
-        _expect(host, facts, FACTS)
-        _expect(host, last[host], COUNTERS)
-        for name in _groups(facts):
-            kind = name.split(".")[0]
-            _expect(host, facts, [f"{name}.{key}" for key in (*GROUP[kind], *COUNTED[kind])])
-        for name in _groups(last[host]):
-            counted = [
-                key for key in facts if key.startswith(f"{name}.") and COUNTER.fullmatch(key)
-            ]
-            counted += [f"{name}.{key}" for key in COUNTED[name.split(".")[0]]]
-            _expect(host, last[host], counted)
-        for key, value in (*facts.items(), *last[host].items()):
-            wanted = [form for keys, form in COUNTS if re.fullmatch(keys, key)]
-            if wanted and not re.fullmatch(wanted[0], value, re.ASCII):
-                raise ProvenanceError(f"{host}: {key} is {value!r}, not a count")
+        _expect_whole(host, facts, last[host])
+        _expect_counts(host, facts)
+        _expect_counts(host, last[host])
     return first, last
+
+
+def _expect_whole(host: str, before: Facts, after: Facts) -> None:
+    """Raise ProvenanceError unless a host reports all facts, and all counters after them."""
+    _expect(host, before, FACTS)
+    _expect(host, after, COUNTERS)
+    for name in _groups(before):
+        kind = name.split(".")[0]
+        _expect(host, before, [f"{name}.{key}" for key in (*GROUP[kind], *COUNTED[kind])])
+    for name in _groups(after):
+        counted = [f"{name}.{key}" for key in COUNTED[name.split(".")[0]]]
+        counted += filter(COUNTER.fullmatch, _of_group(before, name))
+        _expect(host, after, counted)
+
+
+def _of_group(facts: Facts, name: str) -> list[str]:
+    """The keys of a NIC or RDMA port."""
+    return [key for key in facts if key.startswith(f"{name}.")]
+
+
+def _expect_counts(host: str, facts: Facts) -> None:
+    """Raise ProvenanceError if the value of a counter is none."""
+    for key, value in facts.items():
+        forms = [form for keys, form in COUNTS if re.fullmatch(keys, key)]
+        if forms and not re.fullmatch(forms[0], value, re.ASCII):
+            raise ProvenanceError(f"{host}: {key} is {value!r}, not a count")
 
 
 def without_growth(after: Nodes, first: Nodes, last: Nodes) -> Nodes:
@@ -221,14 +238,20 @@ def common(nodes: Nodes) -> tuple[Facts, list[str]]:
         raise ProvenanceError("no nodes to compare")
     facts: Facts = {}
     heterogeneous: list[str] = []
-    for key in dict.fromkeys(
-        key for node in nodes.values() for key in node if not COUNTER.fullmatch(key)
-    ):
+    for key in _keys(nodes):
         values = sorted({node.get(key, "absent") for node in nodes.values()})
         facts[key] = " | ".join(values)
         if len(values) > 1:
             heterogeneous.append(key)
     return facts, heterogeneous
+
+
+def _keys(nodes: Nodes) -> list[str]:
+    """The keys of all nodes' facts, in their order, without counters."""
+    keys: dict[str, None] = {}
+    for facts in nodes.values():
+        keys.update(dict.fromkeys(facts))
+    return [key for key in keys if not COUNTER.fullmatch(key)]
 
 
 def odd_facts(nodes: Nodes) -> dict[str, dict[str, tuple[str, str, int]]]:
@@ -237,17 +260,16 @@ def odd_facts(nodes: Nodes) -> dict[str, dict[str, tuple[str, str, int]]]:
     Returns host -> fact -> (its value, the value of most nodes, how many nodes have that). A fact
     of which no value belongs to more than half of the nodes is left out, as are counters.
     """
-    found: dict[str, dict[str, tuple[str, str, int]]] = {}
-    keys = dict.fromkeys(key for node in nodes.values() for key in node)
-    for key in (key for key in keys if not COUNTER.fullmatch(key)):
-        values = {host: node.get(key, "absent") for host, node in nodes.items()}
+    odd: dict[str, dict[str, tuple[str, str, int]]] = {}
+    for key in _keys(nodes):
+        values = {host: facts.get(key, "absent") for host, facts in nodes.items()}
         most, count = Counter(values.values()).most_common(1)[0]
         if count * 2 <= len(nodes):
             continue
         for host, value in values.items():
             if value != most:
-                found.setdefault(host, {})[key] = value, most, count
-    return found
+                odd.setdefault(host, {})[key] = value, most, count
+    return odd
 
 
 def of_nodes(text: str) -> dict:
@@ -277,12 +299,12 @@ class Foreign:
     seconds: float
 
     def __str__(self) -> str:
-        many = f"{self.number} processes, " if self.number > 1 else ""
-        if self.share is None:
-            used = f"{self.seconds:.0f} s of processor time before the job"
-        else:
+        used = f"{self.seconds:.0f} s of processor time before the job"
+        if self.share is not None:
             used = f"{100 * self.share:.0f} % of a processor"
-        return f"{self.user} {self.command} ({many}{used})"
+        if self.number > 1:
+            used = f"{self.number} processes, {used}"
+        return f"{self.user} {self.command} ({used})"
 
 
 def foreign_processes(before: Nodes, after: Nodes) -> list[Foreign]:
@@ -292,15 +314,15 @@ def foreign_processes(before: Nodes, after: Nodes) -> list[Foreign]:
     snapshot these are processes of ordinary users that had used a second before the first one.
     """
     tick = os.sysconf("SC_CLK_TCK")
-    found: list[Foreign] = []
+    foreign: list[Foreign] = []
     for host, facts in before.items():
         if host in after:
-            found += _used_meanwhile(host, facts, after[host], tick)
+            foreign += _used_meanwhile(host, facts, after[host], tick)
             continue
         for _, uid, command, number, ticks in _processes(facts):
             if uid >= FIRST_USER and ticks >= tick:
-                found.append(Foreign(host, _user(uid), command, number, None, ticks / tick))
-    return sorted(found, key=lambda one: -one.seconds)
+                foreign.append(Foreign(host, _user(uid), command, number, None, ticks / tick))
+    return sorted(foreign, key=lambda process: -process.seconds)
 
 
 def with_foreign_processes(before: Nodes, after: Nodes) -> Nodes:
@@ -308,13 +330,16 @@ def with_foreign_processes(before: Nodes, after: Nodes) -> Nodes:
 
     The fact holds no number, so jobs beside the same processes have the same fact.
     """
-    found = foreign_processes(before, after)
-    facts = {}
-    for host, node in before.items():
-        named = {f"{one.user} {one.command}" for one in found if one.host == host}
-        unseen = "" if node.get("process_view", "all") == "all" else " visible"
-        facts[host] = {**node, FOREIGN: ", ".join(sorted(named)) or f"none{unseen}"}
-    return facts
+    named: dict[str, set[str]] = {host: set() for host in before}
+    for process in foreign_processes(before, after):
+        named[process.host].add(f"{process.user} {process.command}")
+    nodes = {}
+    for host, facts in before.items():
+        none = "none"
+        if facts.get("process_view", "all") != "all":  # not those of other users
+            none = "none visible"
+        nodes[host] = {**facts, FOREIGN: ", ".join(sorted(named[host])) or none}
+    return nodes
 
 
 def disturbance(before: Nodes, after: Nodes) -> str:
@@ -322,14 +347,17 @@ def disturbance(before: Nodes, after: Nodes) -> str:
 
     For example `foreign processes on node1: ...; full file systems on node1: ...`.
     """
-    found: dict[str, list[str]] = {}
-    for one in foreign_processes(before, after):
-        found.setdefault(one.host, []).append(str(one))
-    told = [f"foreign processes on {host}: {', '.join(them)}" for host, them in found.items()]
+    processes: dict[str, list[str]] = {}
+    for process in foreign_processes(before, after):
+        processes.setdefault(process.host, []).append(str(process))
+    clauses = []
+    for host, names in processes.items():
+        clauses.append(f"foreign processes on {host}: {', '.join(names)}")
     for host, facts in before.items():
-        if (full := facts.get("full_file_systems", "none")) not in ("none", "unknown"):
-            told.append(f"full file systems on {host}: {full}")
-    return "; ".join(told)
+        full = facts.get("full_file_systems", "none")
+        if full not in ("none", "unknown"):
+            clauses.append(f"full file systems on {host}: {full}")
+    return "; ".join(clauses)
 
 
 def _processes(facts: Facts) -> Iterator[tuple[str, int, str, int, int]]:
@@ -430,13 +458,15 @@ def rdma_transport(
     packets, counted, interfaces = 0, False, set()
     for host, port in ports.items():
         key = "ib." + port.replace("/", ".")
-        first, last = (nodes[host].get(f"{key}.xmit_packets", "") for nodes in (before, after))
+        first = before[host].get(f"{key}.xmit_packets", "")
+        last = after[host].get(f"{key}.xmit_packets", "")
         if first.isdecimal() and last.isdecimal():
-            packets, counted = packets + int(last) - int(first), True
+            packets += int(last) - int(first)
+            counted = True
             netdev = before[host].get(f"{key}.netdev", "unknown")
-            interfaces |= {
-                carrier for carrier in carried.by_host[host] if carrier.split(" ")[0] == netdev
-            }
+            for carrier in carried.by_host[host]:
+                if carrier.split(" ")[0] == netdev:
+                    interfaces.add(carrier)
         counted |= before[host].get(f"{key}.xmit_bytes", "").isdecimal()
     if not counted and not carried.carriers:
         return f"{chosen} (without counters)"
@@ -482,25 +512,30 @@ def _sent(host: str, before: Facts, after: Facts) -> dict[str, int]:
     """Bytes that one host sent, by interface. Raises ProvenanceError if a counter ran backwards."""
     sent: dict[str, int] = {}
     for key, first in before.items():
-        if (
-            (match := SENT.fullmatch(key))
-            and first.isdecimal()
-            and (last := after.get(key, "")).isdecimal()
-        ):
-            if int(last) < int(first):
-                raise ProvenanceError(
-                    f"{host}: {key} ran backwards, from {first} to {last}: was the interface reset?"
-                )
-            sent[match["nic"] or match["lo"] or f"{match['device']}/{match['port']}"] = int(
-                last
-            ) - int(first)
+        match, last = SENT.fullmatch(key), after.get(key, "")
+        if not (match and first.isdecimal() and last.isdecimal()):
+            continue
+        if int(last) < int(first):
+            raise ProvenanceError(
+                f"{host}: {key} ran backwards, from {first} to {last}: was the interface reset?"
+            )
+        name = match["nic"] or match["lo"] or f"{match['device']}/{match['port']}"
+        sent[name] = int(last) - int(first)
     by_carrier = {}
     for name, count in sent.items():
-        lower = [
-            sent[below] for below in before.get(f"nic.{name}.lower", "").split(",") if below in sent
-        ]
+        names = before.get(f"nic.{name}.lower", "").split(",")
+        lower = [sent[below] for below in names if below in sent]
+        # What interfaces below sent as well is counted there.
         if not lower or sum(lower) < count:
-            driver = before.get(f"nic.{name}.driver", "unknown")
-            label = name if driver == "unknown" else f"{name} ({driver})"
-            by_carrier["loopback" if name == "lo" else label] = count
+            by_carrier[_label(name, before)] = count
     return by_carrier
+
+
+def _label(name: str, facts: Facts) -> str:
+    """The name of a carrier, such as ``eth0 (veth)``."""
+    if name == "lo":
+        return "loopback"
+    driver = facts.get(f"nic.{name}.driver", "unknown")
+    if driver == "unknown":
+        return name
+    return f"{name} ({driver})"

@@ -12,18 +12,18 @@ def measure_again(check) -> None:
     name = naming.parse(check.display_name)
     place = check.current_partition.name, check.current_environ.name, name.node
     try:
-        one = remeasure.read(check.again).get((name.plain, *place))
+        case = remeasure.read(check.again).get((name.plain, *place))
     except ValueError as error:
         raise SanityError(f"again: {error}. `nearmetal gate --confirm` writes it") from None
-    if one is None:
+    if case is None:
         raise SkipTestError("it is not measured again")
-    check.repeats = one.repeats
-    if by_slurm(check):
-        check.job.options += [
-            f"--{option}={','.join(nodes)}"
-            for option, nodes in (("nodelist", one.nodes), ("exclude", one.without))
-            if nodes
-        ]
+    check.repeats = case.repeats
+    if not by_slurm(check):
+        return
+    if case.nodes:
+        check.job.options.append(f"--nodelist={','.join(case.nodes)}")
+    if case.without:
+        check.job.options.append(f"--exclude={','.join(case.without)}")
 
 
 def by_slurm(check) -> bool:

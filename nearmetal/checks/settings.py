@@ -82,23 +82,30 @@ class Allowed:
             return f"choose from {', '.join(self.choices)}"
         if self.kind is str:
             return f"give {self.meaning or 'a text'}"
+        words = ["give a number"]
+        if self.kind is int:
+            words = ["give a whole number"]
         bounds = {"of at least": self.least, "above": self.above, "of at most": self.most}
-        kind = "a whole number" if self.kind is int else "a number"
-        given = [f"{words} {bound:.10g}" for words, bound in bounds.items() if bound is not None]
-        return " ".join(["give", kind, *given])
+        for relation, bound in bounds.items():
+            if bound is not None:
+                words.append(f"{relation} {bound:.10g}")
+        return " ".join(words)
 
     def schema(self) -> dict:
         """The allowed values as JSON Schema, equal to that of the key in schema.yaml."""
         if self.choices:
             return {"enum": list(self.choices)}
         kind = TYPES[self.kind]
-        words = {
-            "type": ["integer", kind] if self.whole_numbers_too else kind,
-            "minimum": 1 if self.whole_numbers_too else self.least,
+        words: dict = {
+            "type": kind,
+            "minimum": self.least,
             "exclusiveMinimum": self.above,
             "maximum": self.most,
             "pattern": self.pattern or None,
         }
+        if self.whole_numbers_too:
+            words["type"] = ["integer", kind]
+            words["minimum"] = 1
         return {word: value for word, value in words.items() if value is not None}
 
 
@@ -142,11 +149,15 @@ class Setting(Field):
         """The value, if it is allowed. Raises SanityError, which names its origin."""
         allowed = self.allowed_in(check)
         try:
-            return self.default if str(value) == str(self.default) else allowed.read(value)
+            if str(value) == str(self.default):
+                return self.default
+            return allowed.read(value)
         except ValueError:
-            check = check if isinstance(check, type) else type(check)
+            kind = check
+            if not isinstance(check, type):
+                kind = type(check)
             raise SanityError(
-                f"{check.__name__}.{self._name} is {value!r} ({origin}): {allowed}"
+                f"{kind.__name__}.{self._name} is {value!r} ({origin}): {allowed}"
             ) from None
 
 
@@ -192,11 +203,8 @@ class Settings(Plugin):
     @classmethod
     def settings(cls) -> dict[str, Setting]:
         """All settings by name."""
-        return {
-            name: variable.field
-            for name, variable in cls.var_space.items()
-            if isinstance(variable.field, Setting)
-        }
+        fields = {name: variable.field for name, variable in cls.var_space.items()}
+        return {name: field for name, field in fields.items() if isinstance(field, Setting)}
 
     @classmethod
     def keys_of(cls, name: str) -> list[str]:
@@ -238,8 +246,10 @@ class Settings(Plugin):
         given = self.settings()[name].given_to(self)
         if given is not None:
             return given
-        keys = [key for key in self.keys_of(name) if key in partition.extras]
-        return partition.extras[keys[0]] if keys else getattr(self, name)
+        for key in self.keys_of(name):
+            if key in partition.extras:
+                return partition.extras[key]
+        return getattr(self, name)
 
     def decide(self, name: str, value, reason: str) -> None:
         """Set a value that follows from another one.
@@ -312,7 +322,9 @@ class Fact:
     def of(self, place, default=None):
         """Its value in this partition or environment. The default if the extras lack it."""
         value = place.extras.get(self.key)
-        return default if value is None else self.kind(value)
+        if value is None:
+            return default
+        return self.kind(value)
 
 
 # Of partitions.
@@ -359,12 +371,17 @@ def cores_of_node(partition) -> int | None:
     ReFrame detects the processor of this host only where the launcher is local too.
     """
     cores = CORES_PER_NODE.of(partition) or partition.processor.num_cores
-    return cores or (_cores_of_this_host() if partition.scheduler.is_local else None)
+    if not cores and partition.scheduler.is_local:
+        cores = _cores_of_this_host()
+    return cores
 
 
 def nodes_of(partition, default: int) -> int:
     """Nodes of a partition: the extras', one where jobs run on this host, else the default."""
-    return NODES.of(partition) or (1 if partition.scheduler.is_local else default)
+    nodes = NODES.of(partition)
+    if not nodes and partition.scheduler.is_local:
+        nodes = 1
+    return nodes or default
 
 
 def directory_for_shell(named: str) -> str:

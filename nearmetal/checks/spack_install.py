@@ -37,6 +37,7 @@ def directory(environ) -> Path:
 def stage(environment: Path, target: Path) -> None:
     """Copy an environment to `target`, where Spack can write, and link the directories that it
     includes."""
+    # ReFrame keeps the stage directory of a case that failed.
     shutil.rmtree(target, ignore_errors=True)
     copy = target / environment.name
     copy.mkdir(parents=True)
@@ -76,6 +77,7 @@ class spack_install(rfm.CompileOnlyRegressionTest):
 
     descr = "Software of a Spack environment, installed from its lock on a node of the partition"
     build_locally = False
+    # Without a cache, Spack builds all packages from their sources.
     build_time_limit = "1d"
     sourcesdir = None
     maintainers = ["nearmetal"]
@@ -94,6 +96,7 @@ class spack_install(rfm.CompileOnlyRegressionTest):
         self.build_system = "Spack"
         spack: Any = self.build_system  # ReFrame has replaced the name by an object
         spack.environment = here
+        # The lock as it is: Spack must not choose other versions.
         spack.install_opts = ["--only-concrete"]
         self.prebuild_cmds = [
             presence(
@@ -118,6 +121,7 @@ class spack_install(rfm.CompileOnlyRegressionTest):
     @builtin.run_before("compile")
     def ask_for_a_node(self):
         partition, asked = self.current_partition, self.build_time_limit
+        # Spack builds with many processes, which would disturb a job beside it.
         self.build_job.exclusive_access = True
         self.build_job.max_pending_time = MAX_PENDING_TIME.of(partition)
         self.build_time_limit = MAX_TIME_LIMIT.of(partition, default=asked)

@@ -92,6 +92,7 @@ def _try_for_space(path: Path, size: int) -> None:
     place = path.parent.absolute()
     while not place.exists():
         place = place.parent
+    # A quota shows only where space is taken.
     with tempfile.TemporaryFile(dir=place) as file:
         os.posix_fallocate(file.fileno(), 0, size)
 
