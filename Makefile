@@ -61,7 +61,7 @@ lint: lint-python lint-types lint-imports lint-c lint-shell lint-yaml ## layout,
 # Checks, `init` and `doctor` run with Python 3.9 too: it evaluates `X | Y` in annotations, unless a module postpones them.
 ON_CLUSTER = nearmetal reframe_checks
 # Of these all names of the standard library are held against Python 3.9.
-RUNNING = $(addprefix nearmetal/,checks cluster doctor expectations init results site) reframe_checks
+RUNNING = $(addprefix nearmetal/,checks cluster doctor expectations init job results site) reframe_checks
 lint-python: .venv/lint/ready
 	@$(LINT)/ruff format --check .
 	@$(LINT)/ruff check --quiet .
@@ -77,9 +77,9 @@ lint-imports: .venv/lint/ready
 lint-c: .venv/lint/ready
 	@$(CURLY) | xargs -0 $(LINT)/clang-format --dry-run --Werror
 
-# profile.sh is a template, which a shell cannot read before Jinja has.
+# These are templates, which a shell cannot read before Jinja has.
 lint-shell: .venv/lint/ready
-	@$(TRACKED) '*.sh' .ci/run '*/guest/init' ':!*/templates/profile.sh' | xargs -0 $(LINT)/shellcheck
+	@$(TRACKED) '*.sh' .ci/run '*/guest/init' ':!*/templates/profile.sh' ':!nearmetal/job/script.sh' | xargs -0 $(LINT)/shellcheck
 
 lint-yaml: .venv/lint/ready
 	@$(TRACKED) '*.yaml' '*.yml' | xargs -0 $(LINT)/yamllint --strict

@@ -27,7 +27,7 @@ from tabulate import tabulate
 
 from bench import fleet_nodes
 from bench.__main__ import interval
-from nearmetal.checks.fleet import stored
+from nearmetal.checks.fleet_values import stored_links
 from nearmetal.checks.parsing.links import Launch, Link
 from nearmetal.fleet import findings
 from nearmetal.fleet.sweep import Sweep
@@ -338,7 +338,7 @@ def stored_bytes(nodes: int, rounds: int, noise: float) -> int:
         us, there, back = map(float, np.exp(noise * rng.standard_normal(3)))
         found[pair] = [Link(20 * us, 9 * there, 9 * back)]
     launches = [Launch(names, found, did={"rounds": rounds})] * REPEATS
-    return len(orjson.dumps(stored(launches, {}, {})))
+    return len(orjson.dumps(stored_links(launches, {}, {})))
 
 
 def storage() -> str:

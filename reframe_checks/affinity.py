@@ -5,10 +5,10 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.launchers import advice
 from nearmetal.checks.parsing.binding import Place, bound_percent, faults, parse_bindings
 from nearmetal.checks.scaling import cores_of
 from nearmetal.checks.settings import NODES, setting
+from nearmetal.job.launchers import advice
 
 
 @rfm.simple_test
@@ -42,30 +42,24 @@ class affinity(NearmetalCheck):
     valid_prog_environs = ["+mpi -image"]
     repeats = 1  # the binding is no measurement
     tags = {"cpu", "mpi"}
-    build_system = "CustomBuild"
 
-    @builtin.run_after("setup")
-    def choose_processes(self):
+    def configure(self):
         if not self.ranks_per_node:
             self.ranks_per_node = cores_of(self.current_partition, "affinity_ranks_per_node")
         self.num_nodes = min(2, NODES.of(self.current_partition, default=2))
         self.num_tasks_per_node = self.ranks_per_node
         self.num_tasks = self.num_nodes * self.ranks_per_node
 
-    @builtin.run_before("compile")
-    def nothing_to_build(self):
-        self.build_system.commands = ["true"]
-
-    @builtin.run_before("run")
-    def set_command(self):
         if self.binding != "default":
-            self.bind_to(self.binding)
-        self.executable = "sh binding.sh"
+            self.bound_to = self.binding
+
+    def build(self):
+        self.run_script("sh binding.sh")
 
     def read_output(self, text):
-        self.launches = parse_bindings(text, self.num_tasks)
-        self.expect_repeats(self.launches)
-        for places in self.launches:
+        self.runs = parse_bindings(text, self.num_tasks)
+        self.expect_repeats(self.runs)
+        for places in self.runs:
             self._expect_nodes(places)
             self._expect_binding(places)
 
@@ -73,8 +67,9 @@ class affinity(NearmetalCheck):
         return {}  # a process reports what it has, and no options
 
     def _expect_nodes(self, places: list[Place]) -> None:
-        for host in sorted({place.host for place in places}):
-            count = sum(place.host == host for place in places)
+        hosts = [place.host for place in places]
+        for host in sorted(set(hosts)):
+            count = hosts.count(host)
             if count != self.ranks_per_node:
                 raise SanityError(
                     f"{count} processes are on {host} instead of {self.ranks_per_node}: the "
@@ -95,6 +90,4 @@ class affinity(NearmetalCheck):
 
     @builtin.performance_function("% of ideal")
     def bound(self):
-        return self.over_launches(
-            "bound", [bound_percent(places, self._wanted) for places in self.launches]
-        )
+        return self.over_runs("bound", lambda places: bound_percent(places, self._wanted))

@@ -2,14 +2,12 @@
 
 import reframe as rfm
 import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.pages import LEAST, Pages
 from nearmetal.checks.parsing.collectives import parse_collectives
 from nearmetal.checks.programs import SUITES, is_theirs
-from nearmetal.checks.recorded import rounded
 from nearmetal.checks.scaling import Scaling
 from nearmetal.checks.settings import JavaSettings, setting
 
@@ -52,90 +50,67 @@ class collectives(Pages, JavaSettings, Scaling, NearmetalCheck):
     time_limit = "1h"
     tags = {"network", "mpi"}
 
-    @builtin.run_after("setup")
-    def choose_processes(self):
+    def configure(self):
         self.use_processes(4096, "2 processes or more", lambda count: count > 1)
 
-    @builtin.run_before("compile")
-    def choose_program(self):
+    def build(self):
         if is_theirs(self, "imb"):
             self.run_theirs(*SUITES["imb"])
         else:
             self.build_ours("collectives.c")
 
-    @builtin.run_before("run")
-    def set_command(self):
-        seconds, largest = f"{self.max_time:g}", self.max_bytes
+    def launches(self):
+        seconds = f"{self.max_time:g}"
         if self.suite == "imb":
-            self.executable_opts = [
-                "Alltoall",
-                "Allreduce",
-                "Bcast",
-                "Barrier",
-                "-msglog",
-                f"3:{largest.bit_length() - 1}",
-                "-time",
-                seconds,
-                "-npmin",
-                "1000000",
-            ]  # on all processes only
-        else:
-            self.executable_opts = ["--max-time", seconds, "--max-bytes", str(largest)]
+            sizes = f"3:{self.max_bytes.bit_length() - 1}"
+            on_all_processes_only = ["-npmin", "1000000"]
+            return self.on_each_count(
+                *("Alltoall", "Allreduce", "Bcast", "Barrier"),
+                *("-msglog", sizes, "-time", seconds, *on_all_processes_only),
+            )
+        return self.on_each_count("--max-time", seconds, "--max-bytes", self.max_bytes)
 
-    @builtin.run_before("performance")
     def name_variables(self):
-        self.perf_variables = {
-            **{
-                f"{name}_{label}_{count}": sn.make_performance_function(
-                    self._time, "us", name, label, count
+        self.perf_variables = {}
+        for count in self.counts:
+            for name in ("alltoall", "allreduce", "bcast"):
+                for label, size in SIZES.items():
+                    self._define(f"{name}_{label}_{count}", name, size, count)
+            self._define(f"barrier_{count}", "barrier", 0, count)
+        if self.is_dry_run():
+            return
+        self.curves = {}
+        for count in self.counts:
+            for name in ("Alltoall", "Allreduce", "Bcast"):
+                sizes = self.runs[0][count].slowest_us[name]
+                self.curves[f"{name.lower()}_us_{count}"] = self.curve(
+                    lambda runs, size, name=name, count=count: runs[count].slowest_us[name][size],
+                    sizes,
                 )
-                for count in self.counts
-                for name in ("alltoall", "allreduce", "bcast")
-                for label in SIZES
-            },
-            **{
-                f"barrier_{count}": sn.make_performance_function(
-                    self._time, "us", "barrier", "", count
-                )
-                for count in self.counts
-            },
-        }
-        if not self.is_dry_run():
-            self.curves = {
-                f"{name.lower()}_us_{count}": {
-                    size: [rounded(runs[count].slowest_us[name][size]) for runs in self.launches]
-                    for size in self.launches[0][count].slowest_us[name]
-                }
-                for count in self.counts
-                for name in ("Alltoall", "Allreduce", "Bcast")
-            }
+
+    def _define(self, variable, name, size, count):
+        self.define(variable, "us", lambda runs: runs[count].slowest_us[name.capitalize()][size])
 
     def read_output(self, text):
         launches = parse_collectives(text)
-        self.launches = self.rounds(launches)
+        self.runs = self.rounds(launches)
         self.check_binding()
-        if missing := [
-            size for size in SIZES.values() if size not in launches[0].slowest_us["Alltoall"]
-        ]:
+        measured = launches[0].slowest_us["Alltoall"]
+        missing = [size for size in SIZES.values() if size not in measured]
+        if missing:
             raise SanityError(
                 f"messages of {missing} bytes were not measured: raise collectives.max_bytes"
             )
         self.record_program(launches[0].facts, "IMB")
 
     def buffer_bytes(self):
-        # Of each process: one to send, one to receive, with a message for each process.
-        each = {count: 2 * self.max_bytes * count for count in self.counts}
-        return sum(count * size for count, size in each.items() if size >= LEAST)
+        total = 0
+        for count in self.counts:
+            # Of each process: one to send, one to receive, with a message for each process.
+            size = 2 * self.max_bytes * count
+            if size >= LEAST:
+                total += count * size
+        return total
 
     def payload_of(self, run):
         return run.payload_bytes
-
-    def _time(self, name, label, count):
-        variable = "_".join(filter(None, [name, label, str(count)]))
-        return self.over_launches(
-            variable,
-            [
-                runs[count].slowest_us[name.capitalize()][SIZES.get(label, 0)]
-                for runs in self.launches
-            ],
-        )

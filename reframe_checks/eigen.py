@@ -1,7 +1,6 @@
 """A non-linear eigensolver by contour integrals over a number of processes."""
 
 import reframe as rfm
-import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
@@ -55,12 +54,10 @@ class eigen(Hybrid, Scaling, NearmetalCheck):
     time_limit = "2h"
     tags = {"mpi", "openmp", "cpu", "network"}
 
-    @builtin.run_after("setup")
-    def choose_size(self):
+    def configure(self):
         self.use_processes(4096)
 
-    @builtin.run_before("compile")
-    def build_with_slepc(self):
+    def build(self):
         self.build_ours("eigen.c")
         self.prebuild_cmds += [
             (
@@ -76,12 +73,10 @@ class eigen(Hybrid, Scaling, NearmetalCheck):
             "$(pkg-config --libs-only-L slepc | sed 's|-L */|-Wl,-rpath,/|g')",
         ]
 
-    @builtin.run_before("run")
-    def set_command(self):
+    def launches(self):
         side, points = SIZES[self.eigen_class]
-        self.executable_opts = ["--side", str(side), "--points", str(points)]
+        return self.on_each_count("--side", side, "--points", points)
 
-    @builtin.run_before("performance")
     def name_variables(self):
         self.name_values(
             "solve",
@@ -93,7 +88,7 @@ class eigen(Hybrid, Scaling, NearmetalCheck):
 
     def read_output(self, text):
         launches = parse_eigen(text)
-        self.launches = self.rounds(launches)
+        self.runs = self.rounds(launches)
         if others := {run.threads for run in launches} - {self.threads}:
             raise SanityError(
                 f"a process computed on {others.pop()} threads instead of {self.threads}: is the "

@@ -1,15 +1,16 @@
 """Some nodes of a partition, alone and beside traffic of the others."""
 
+import functools
 import statistics
 
 import reframe as rfm
 import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 from reframe.core.logging import getlogger
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.fleet import MOST_SECONDS, Fleet, stored_congestion, value_alone
+from nearmetal.checks.fleet import MOST_SECONDS, Fleet
+from nearmetal.checks.fleet_values import stored_congestion, value_alone
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.congestion import EXCHANGE_BYTES, LEAST_OF_99, parse_congestion
 from nearmetal.checks.settings import setting
@@ -26,6 +27,11 @@ RATIOS = {
     "99 %": lambda launch, name: statistics.median(launch.ratios_99(name).values()),
     "worst": lambda launch, name: launch.ratio_worst(name),
 }
+
+
+def _named(nodes) -> str:
+    """Names of nodes, with what is wrong with each."""
+    return ", ".join(f"{node} ({reason})" for node, reason in nodes)
 
 
 @rfm.simple_test
@@ -72,17 +78,17 @@ class fleet_congestion(Fleet, NearmetalCheck):
     tags = {"network", "fleet"}
     time_limit = "30m"  # or more, by the seconds (allow_time_for)
 
-    @builtin.run_before("compile")
-    def choose_program(self):
+    def build(self):
         self.build_ours("congestion.c")
 
-    @builtin.run_before("run")
-    def set_command(self):
-        self.allow_time_for(self.seconds)
+    def options(self):
         rounds = int(self.seconds / (2 * len(METRICS) * SLOT))
         victims = max(2, round(self.num_nodes * self.victims / 100))
-        most = self.num_nodes - (3 if self.num_nodes > 4 else 2)
-        self.executable_opts = [
+        generators = 2
+        if self.num_nodes > 4:
+            generators = 3
+        most = self.num_nodes - generators
+        return [
             *("--seconds", f"{self.seconds:g}"),
             *("--rounds", str(min(max(1, rounds), MOST_ROUNDS))),
             *("--traffic", str(KINDS.index(self.traffic))),
@@ -92,69 +98,55 @@ class fleet_congestion(Fleet, NearmetalCheck):
 
     def read_output(self, text):
         try:
-            self.launches = parse_congestion(text)
+            self.runs = parse_congestion(text)
         except ParseError as fault:
             raise self.with_last_words(fault) from None
-        self.expect_repeats(self.launches)
-        self.record_program(self.launches[0].facts, "congestion")
-        found = stored_congestion(self.launches, self.traffic, self._counters[0])
-        self.congestion = self.with_refused(found)
+        self.expect_repeats(self.runs)
+        self.record_program(self.runs[0].facts, "congestion")
+        stored = stored_congestion(self.runs, self.traffic, self._counters[0])
+        self.congestion = self.with_refused(stored)
         self.expect_all_started()
-        if dead := found["dead"]:
-            said = ", ".join(f"{node} ({why})" for node, why in dead.items())
-            raise SanityError(f"failed: {said}")
-        if undone := found["undone"]:
-            said = ", ".join(f"{node} ({why})" for node, why in list(undone.items())[:5])
+        if dead := stored["dead"]:
+            raise SanityError(f"failed: {_named(dead.items())}")
+        if undone := stored["undone"]:
+            some = list(undone.items())[:5]
             raise SanityError(
-                f"not all slots were done: {said}. A node was slow or hung for a while: "
+                f"not all slots were done: {_named(some)}. A node was slow or hung for a while: "
                 "raise fleet_congestion.seconds, or run fleet_links"
             )
 
     def payload_bytes(self):
-        return sum(
-            tail.samples * EXCHANGE_BYTES
-            for launch in self.launches
-            for (metric, _, _), tail in launch.tails.items()
-            if metric == "bandwidth"
-        )
+        samples = 0
+        for launch in self.runs:
+            for (metric, _, _), tail in launch.tails.items():
+                if metric == "bandwidth":
+                    samples += tail.samples
+        return samples * EXCHANGE_BYTES
 
-    @builtin.run_before("performance")
-    def set_variables(self):
+    def name_variables(self):
         self.perf_variables = {"traffic_rate": self.traffic_rate()}
         for name, unit in (("latency", "us"), ("bandwidth", "Gb/s"), ("allreduce", "us")):
-            self.perf_variables[name] = sn.make_performance_function(self._alone, unit, name)
-            for variable, of in ratios(name).items():
+            self.define(name, unit, lambda launch, name=name: self._alone(launch, name))
+            for variable, statistic in ratios(name).items():
                 if variable != f"{name}_ratio_99" or self._has_99(name):
-                    self.perf_variables[variable] = sn.make_performance_function(
-                        self._ratio, "x time alone", variable, name, RATIOS[of]
-                    )
+                    ratio = functools.partial(RATIOS[statistic], name=name)
+                    self.define(variable, "x time alone", ratio)
+
+    def _alone(self, launch, metric):
+        return value_alone(metric, statistics.median(launch.alone_us(metric).values()))
 
     def _has_99(self, name):
         """Whether there are enough samples for a quantile of 99 %. A warning says if not."""
-        if self.is_dry_run() or all(launch.ratios_99(name) for launch in self.launches):
+        if self.is_dry_run() or all(launch.ratios_99(name) for launch in self.runs):
             return True
-        fewest = min(launch.fewest_samples(name) for launch in self.launches)
+        fewest = min(launch.fewest_samples(name) for launch in self.runs)
         getlogger().warning(
             f"{self.display_name} has no {name}_ratio_99: a node has {fewest} samples, and 99 % "
             f"needs {LEAST_OF_99}. Raise fleet_congestion.seconds"
         )
         return False
 
-    def _ratio(self, variable, metric, of_launch):
-        return self.over_launches(variable, [of_launch(one, metric) for one in self.launches])
-
-    def _alone(self, metric):
-        return self.over_launches(
-            metric,
-            [
-                value_alone(metric, statistics.median(launch.alone_us(metric).values()))
-                for launch in self.launches
-            ],
-        )
-
     @builtin.performance_function("Gb/s")
     def traffic_rate(self):
         """What all generators together receive."""
-        return self.over_launches(
-            "traffic_rate", [launch.received_gbps() for launch in self.launches]
-        )
+        return self.over_runs("traffic_rate", lambda launch: launch.received_gbps())

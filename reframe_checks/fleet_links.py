@@ -1,5 +1,6 @@
 """The links between all nodes of a partition."""
 
+import itertools
 import statistics
 
 import reframe as rfm
@@ -8,18 +9,17 @@ from reframe.core.exceptions import SanityError
 from reframe.core.logging import getlogger
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.fleet import (
-    MOST_SECONDS,
-    Fleet,
-    known_switches,
-    of_nodes,
-    spread,
-    stored,
-)
+from nearmetal.checks.fleet import MOST_SECONDS, Fleet, known_switches
+from nearmetal.checks.fleet_values import of_nodes, spread, stored_links
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.links import parse_links
 from nearmetal.checks.settings import setting
 from nearmetal.model.round_robin import LEAST_SLOT, rounds_in, rounds_of
+
+
+def _links(launch) -> list:
+    """All measurements of links in a launch."""
+    return list(itertools.chain.from_iterable(launch.links.values()))
 
 
 @rfm.simple_test
@@ -57,15 +57,14 @@ class fleet_links(Fleet, NearmetalCheck):
     tags = {"network", "fleet"}
     time_limit = "30m"  # or more, by the seconds (allow_time_for)
 
-    @builtin.run_before("compile")
-    def choose_program(self):
+    def build(self):
         self.build_ours("links.c")
 
-    @builtin.run_before("run")
-    def set_command(self):
-        self.allow_time_for(self.seconds)
+    def options(self):
         pairs = (self.num_nodes + 1) // 2
-        slots = pairs if self.traffic == "alone" else 1
+        slots = 1
+        if self.traffic == "alone":
+            slots = pairs
         most = rounds_in(self.seconds, self.num_nodes, slots)
         if not most:
             raise SanityError(
@@ -78,7 +77,7 @@ class fleet_links(Fleet, NearmetalCheck):
                 f"{self.display_name} does not measure all pairs of switches in "
                 f"{self.seconds:g} s: raise fleet_links.seconds"
             )
-        self.executable_opts = [
+        return [
             *("--seconds", f"{self.seconds:g}", "--repeats", "1"),
             *("--rounds", str(rounds)),
             *("--alone", str(int(self.traffic == "alone"))),
@@ -86,14 +85,14 @@ class fleet_links(Fleet, NearmetalCheck):
 
     def read_output(self, text):
         try:
-            self.launches = parse_links(text)
+            self.runs = parse_links(text)
         except ParseError as fault:
             raise self.with_last_words(fault) from None
-        self.expect_repeats(self.launches)
-        found = stored(self.launches, self._counters[0], known_switches())
-        self.links = self.with_refused(found)
+        self.expect_repeats(self.runs)
+        links = stored_links(self.runs, self._counters[0], known_switches())
+        self.links = self.with_refused(links)
         self.expect_all_started()
-        if dead := found["dead"]:
+        if dead := links["dead"]:
             pair, reasons = next(iter(dead.items()))
             raise SanityError(
                 f"{len(dead)} links failed in every repeat, the first one of {pair} "
@@ -101,22 +100,15 @@ class fleet_links(Fleet, NearmetalCheck):
             )
 
     def payload_bytes(self):
-        pairs = sum(len(launch.links) for launch in self.launches)
-        return int(pairs * 2 * 4 * self.launches[0].did["bytes"])
+        pairs = sum(len(launch.links) for launch in self.runs)
+        # A lower bound: each pair sends the long message at least four times each way.
+        return int(pairs * 2 * 4 * self.runs[0].did["bytes"])
 
     def _over_nodes(self, name, choose, there, back):
-        return self.over_launches(
-            name, [choose(of_nodes(launch, there, back)) for launch in self.launches]
-        )
+        return self.over_runs(name, lambda launch: choose(of_nodes(launch, there, back)))
 
-    def _over_links(self, name, choose, of_launch=statistics.median):
-        return self.over_launches(
-            name,
-            [
-                of_launch([choose(link) for found in launch.links.values() for link in found])
-                for launch in self.launches
-            ],
-        )
+    def _over_links(self, name, value, of_launch=statistics.median):
+        return self.over_runs(name, lambda launch: of_launch(map(value, _links(launch))))
 
     @builtin.performance_function("us")
     def latency(self):
@@ -164,11 +156,8 @@ class fleet_links(Fleet, NearmetalCheck):
     def bisection(self):
         """Bandwidth of a round's pairs together, one way, as if none were missing."""
         half = self.num_nodes // 2
-        return self.over_launches(
-            "bisection",
-            [
-                half
-                * statistics.fmean([link.gbps for found in launch.links.values() for link in found])
-                for launch in self.launches
-            ],
-        )
+
+        def of_launch(launch):
+            return half * statistics.fmean(link.gbps for link in _links(launch))
+
+        return self.over_runs("bisection", of_launch)

@@ -1,20 +1,14 @@
 """What each node of a partition can do by itself."""
 
+import functools
 import statistics
 
 import reframe as rfm
-import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.fleet import (
-    MOST_SECONDS,
-    Fleet,
-    known_switches,
-    spread_of_nodes,
-    stored_nodes,
-)
+from nearmetal.checks.fleet import MOST_SECONDS, Fleet, known_switches
+from nearmetal.checks.fleet_values import spread_of_nodes, stored_nodes
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.settings import setting
@@ -56,36 +50,37 @@ class fleet_nodes(Fleet, NearmetalCheck):
     valid_systems = ["+fleet"]
     valid_prog_environs = ["+mpi"]
     num_tasks_per_node = processes_on_each = 2
+    bound_to = "none"  # the job has the nodes, and the program binds its threads itself
     repeats = 3  # fresh launches; a node's value is that of the quickest
     tags = {"cpu", "memory", "noise", "fleet"}
     time_limit = "30m"  # or more, by the seconds (allow_time_for)
 
-    @builtin.run_before("compile")
-    def choose_program(self):
+    def build(self):
         self.build_ours("nodes.c")
 
-    @builtin.run_before("run")
-    def set_command(self):
-        turns = -(-self.num_nodes // self.at_once) if self.at_once else 1
-        self.allow_time_for(turns * self.seconds)
-        # The job has the nodes, and the program binds its threads itself.
-        self.bind_to("none")
-        self.executable_opts = [
+    def seconds_of_a_repeat(self):
+        if not self.at_once:
+            return self.seconds
+        turns = -(-self.num_nodes // self.at_once)
+        return turns * self.seconds
+
+    def options(self):
+        return [
             *("--seconds", f"{self.seconds:g}", "--repeats", "1"),
             *("--at-once", str(self.at_once), "--megabytes", str(self.megabytes)),
         ]
 
     def read_output(self, text):
         try:
-            self.launches = parse_nodes(text)
+            self.runs = parse_nodes(text)
         except ParseError as fault:
             raise self.with_last_words(fault) from None
-        self.expect_repeats(self.launches)
-        self.record_program(self.launches[0].facts, "nodes")
-        found = stored_nodes(self.launches, self._counters[0], known_switches())
-        self.node_values = self.with_refused(found)
+        self.expect_repeats(self.runs)
+        self.record_program(self.runs[0].facts, "nodes")
+        values = stored_nodes(self.runs, self._counters[0], known_switches())
+        self.node_values = self.with_refused(values)
         self.expect_all_started()
-        if dead := found["dead"]:
+        if dead := values["dead"]:
             node, failed = next(iter(dead.items()))
             name, why = next(iter(failed.items()))
             raise SanityError(
@@ -93,8 +88,7 @@ class fleet_nodes(Fleet, NearmetalCheck):
                 f"{why}): `nearmetal fleet` names all of them"
             )
 
-    @builtin.run_before("performance")
-    def set_variables(self):
+    def name_variables(self):
         self.perf_variables = {}
         for name, unit, worst in (
             ("memory", "GB/s", min),
@@ -103,20 +97,14 @@ class fleet_nodes(Fleet, NearmetalCheck):
             ("memory_latency", "ns", max),
             ("shared_memory", "us", max),
         ):
-            self.perf_variables |= {
-                name: sn.make_performance_function(
-                    self._over_nodes, unit, name, name, statistics.median
-                ),
-                f"worst_node_{name}": sn.make_performance_function(
-                    self._over_nodes, unit, f"worst_node_{name}", name, worst
-                ),
-                f"{name}_spread": sn.make_performance_function(
-                    self._over_nodes, "% spread", f"{name}_spread", name, spread_of_nodes
-                ),
-            }
+            for variable, unit_of, of_nodes in (
+                (name, unit, statistics.median),
+                (f"worst_node_{name}", unit, worst),
+                (f"{name}_spread", "% spread", spread_of_nodes),
+            ):
+                self.define(variable, unit_of, functools.partial(_over_nodes, name, of_nodes))
 
-    def _over_nodes(self, variable, metric, of_launch):
-        values = [list(launch.of_nodes(metric).values()) for launch in self.launches]
-        return self.over_launches(
-            variable, [of_launch([max(one, LEAST_NOISE) for one in found]) for found in values]
-        )
+
+def _over_nodes(metric: str, of_nodes, launch) -> float:
+    """What a function says of a metric of all nodes in a launch."""
+    return of_nodes([max(value, LEAST_NOISE) for value in launch.of_nodes(metric).values()])

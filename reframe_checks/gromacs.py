@@ -5,6 +5,7 @@ from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.application import Application, Problem
 from nearmetal.checks.parsing.gromacs import parse_gromacs
+from nearmetal.job.launch import Launch
 
 #: Potential energy of the 216 molecules that GROMACS ships, in kJ/mol each, and its tolerance. A
 #: plain Ewald sum outside of GROMACS gives it. GROMACS in double precision with a fine grid gives
@@ -26,7 +27,7 @@ class Water(Problem):
     def _molecules(self):
         return 216 * self.sizes[self.size][0] ** 3
 
-    def preparations(self, on_one, program):
+    def preparations(self, program):
         edge = f"{self.sizes[self.size][0] * EDGE:.5f}"
         # -scale: nearly no radius, so that the boxes' own molecules stay, all of them.
         box = f"-cs spc216 -scale 0.1 -box {edge} {edge} {edge}"
@@ -34,7 +35,7 @@ class Water(Problem):
             f"-quiet solvate {box} -p apps/water.top -o water.gro",
             "-quiet grompp -f apps/water.mdp -c water.gro -p apps/water.top -o water.tpr",
         )
-        return [on_one(f"{program} {command}") for command in commands]
+        return [Launch(f"{program} {command}", nodes=1, processes=1) for command in commands]
 
     def options(self):
         _, steps = self.sizes[self.size]

@@ -6,7 +6,6 @@ import math
 
 import reframe as rfm
 import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks import pages, provenance
@@ -68,9 +67,6 @@ class hpcc(Instances, Scaling, NearmetalCheck):
     #: Block size of HPL. (The post: 100.) :type: int
     block = setting(int, 128, least=1)
 
-    # HPCC appends its results to this file. Here each launch prints its own, so that those of a
-    # repeat that ran again are left out with its output.
-    after_launch = ("cat hpccoutf.txt", "rm hpccoutf.txt")
     own_extras = {"processes": "hpcc_processes", "ranks_per_node": "hpcc_ranks_per_node"}
     valid_prog_environs = ["+mpi +hpcc"]
     repeats = 1
@@ -80,17 +76,17 @@ class hpcc(Instances, Scaling, NearmetalCheck):
     sourcepath = "pages.c"
     executable = "./pages"
 
-    @builtin.run_after("setup")
-    def use_the_most_processes(self):
+    def configure(self):
         self.use_processes(1 << 20)
         self.counts = self.counts[:1]
         if self.socket >= 0:
             reason = "but numactl holds the processes to a socket: leave binding or socket out"
             self.decide("binding", "none", reason)
         self.multiply_the_job()
+        # A threaded BLAS would take the other processes' cores.
+        self.env_vars["OMP_NUM_THREADS"] = "1"
 
-    @builtin.run_before("compile")
-    def build_the_chooser_of_pages(self):
+    def build(self):
         self.build_system.cflags = ["-std=c11", "-O2"]
         self.prebuild_cmds += [
             (
@@ -100,20 +96,20 @@ class hpcc(Instances, Scaling, NearmetalCheck):
             )
         ]
 
-    @builtin.run_before("run")
-    def set_command(self):
-        # Stored with the case: published figures are shown beside those of the same size.
+    def preparations(self):
         each = f"{self._processes_each} {self._nodes_each}"
         problem = f"{each} {self.megabytes} {self.block}"
-        self.prerun_cmds += [f"sh hpccinf.sh {problem} > hpccinf.txt"]
-        self.executable_opts = [self.page_size, "hpcc"]
-        self.env_vars["OMP_NUM_THREADS"] = (
-            "1"  # a threaded BLAS would take the other processes' cores
-        )
+        return [f"sh hpccinf.sh {problem} > hpccinf.txt", *super().preparations()]
+
+    def launches(self):
+        # HPCC appends its results to this file. Here each launch prints its own, so that those of a
+        # repeat that ran again are left out with its output.
+        after = ("cat hpccoutf.txt", "rm hpccoutf.txt")
+        return [self.placed(self.counts[0], options=[self.page_size, "hpcc"], after=after)]
 
     def read_output(self, text):
-        self.launches = [together(runs) for runs in self.each_repeat(parse_hpcc(text))]
-        self.rounds(self.launches, lambda run: run.processes // self.instances)
+        self.runs = [together(runs) for runs in self.each_repeat(parse_hpcc(text))]
+        self.rounds(self.runs, lambda run: run.processes // self.instances)
         self.check_binding()
 
     def requested(self):
@@ -125,7 +121,7 @@ class hpcc(Instances, Scaling, NearmetalCheck):
 
     def check_pages(self):
         """Raises SanityError if the program's memory was not in the wanted pages."""
-        needed = sum(run.matrix_bytes for run in self.launches) / self.num_nodes
+        needed = sum(run.matrix_bytes for run in self.runs) / self.num_nodes
         for host, given in provenance.large_page_bytes(*self._counters).items():
             if why := pages.fault(self.page_size, given, needed, host, "HPL alone needs", SMALL):
                 raise SanityError(why)
@@ -134,33 +130,17 @@ class hpcc(Instances, Scaling, NearmetalCheck):
         """A lower bound: the rings of 2 MB messages move far more, 900 MB a process in the lab."""
         return RINGS * self.repeats if self.num_tasks > 1 else 0
 
-    @builtin.run_before("performance")
     def name_variables(self):
-        self.perf_variables = {
-            **{
-                name: sn.make_performance_function(self._value, unit, name)
-                for name, unit in UNITS.items()
-            },
-            "hpl_of_dgemm": sn.make_performance_function(self._of_dgemm, "% of DGEMM"),
-        }
-        if self._core_peak():
-            self.perf_variables["hpl_of_peak"] = sn.make_performance_function(
-                self._of_peak, "% of peak"
-            )
+        self.perf_variables = {}
+        for name, unit in UNITS.items():
+            self.define(name, unit, lambda run, name=name: run.values[name])
+        self.define("hpl_of_dgemm", "% of DGEMM", lambda run: run.hpl_of_dgemm)
+        if core_peak := self._core_peak():
+            peak = core_peak * self.num_tasks
+            self.define("hpl_of_peak", "% of peak", lambda run: 100 * run.values["hpl"] / peak)
 
     def _core_peak(self) -> float | None:
         """Theoretical peak of one core in Gflop/s; None where it is not known."""
         node = PEAK_GFLOPS.of(self.current_partition)
         cores = cores_of_node(self.current_partition)
         return node / cores if node and cores else hardware.core_gflops(self.facts)
-
-    def _of_peak(self):
-        peak = self._core_peak() * self.num_tasks
-        shares = [100 * run.values["hpl"] / peak for run in self.launches]
-        return self.over_launches("hpl_of_peak", shares)
-
-    def _value(self, name):
-        return self.over_launches(name, [run.values[name] for run in self.launches])
-
-    def _of_dgemm(self):
-        return self.over_launches("hpl_of_dgemm", [run.hpl_of_dgemm for run in self.launches])

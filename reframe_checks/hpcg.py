@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import reframe as rfm
-import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 
 from nearmetal.checks.application import Application, Problem
 from nearmetal.checks.parsing.hpcg import parse_hpcg
@@ -82,19 +80,15 @@ class hpcg(Application):
     valid_prog_environs = ["+mpi +hpcg"]
     tags = {"mpi", "cpu", "memory", "network", "application"}
 
-    @builtin.run_after("setup")
-    def choose_size(self):
+    def configure(self):
         self.problem = Cubes(self.size, self.seconds)
         self.use_processes(1 << 20, "numbers that a grid near to a cube has", processes_fit)
 
-    @builtin.run_before("performance")
     def name_variables(self):
         super().name_variables()
         for count in self.counts:
-            name = f"bandwidth_{self.size}_{count}"
-            self.perf_variables[name] = sn.make_performance_function(
-                self._bandwidth, "MB/s", name, count
+            self.define(
+                f"bandwidth_{self.size}_{count}",
+                "MB/s",
+                lambda runs, count=count: runs[count].mbytes_per_s,
             )
-
-    def _bandwidth(self, name, count):
-        return self.over_launches(name, [runs[count].mbytes_per_s for runs in self.launches])

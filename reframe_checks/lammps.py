@@ -25,6 +25,7 @@ class Liquid(Problem):
 
     def read(self, text):
         launches = parse_lammps(text)
+        # The order of sums follows the processes; a chaotic system amplifies the difference.
         expect_equal(
             "the total energy an atom after the last step",
             launches,

@@ -1,17 +1,15 @@
 """Time until an MPI program can begin."""
 
 import reframe as rfm
-import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.parsing.launch import parse_launch
 from nearmetal.checks.scaling import Scaling
 
 
-def asked(count: int) -> str:
+def asked(count: int) -> list[str]:
     """The program's options; the job's shell takes the time when it comes to the line."""
-    return f"--ranks {count} --since $(date +%s.%N)"
+    return ["--ranks", str(count), "--since", "$(date +%s.%N)"]
 
 
 @rfm.simple_test
@@ -37,28 +35,18 @@ class launch(Scaling, NearmetalCheck):
     time_limit = "30m"
     tags = {"mpi"}
 
-    @builtin.run_after("setup")
-    def choose_processes(self):
+    def configure(self):
         self.use_processes(1 << 20)
 
-    @builtin.run_before("compile")
-    def build_program(self):
+    def build(self):
         self.build_ours("launch.c")
 
-    def launch(self, launcher, executable, options=()):
-        return [
-            self.launch_on(count, f"{executable} {asked(count)}", launcher, options)
-            for count in self.counts
-        ]
-
-    @builtin.run_before("run")
-    def set_command(self):
-        # ReFrame's own line is the first launch, of the most processes.
-        self.executable_opts = [asked(self.counts[0])]
+    def launches(self):
+        return [self.placed(count, options=asked(count)) for count in self.counts]
 
     def read_output(self, text):
         launches = parse_launch(text)
-        self.launches = self.rounds(launches)
+        self.runs = self.rounds(launches)
         self.check_binding()
         self.record_program(launches[0].facts, "launch")
 
@@ -68,16 +56,11 @@ class launch(Scaling, NearmetalCheck):
     def payload_of(self, run):
         return 0
 
-    @builtin.run_before("performance")
     def name_variables(self):
-        self.perf_variables = {
-            f"{kind}_{count}": sn.make_performance_function(self._seconds, "s", kind, value, count)
-            for kind, value in (
-                ("launch", lambda run: run.seconds),
-                ("mpi_init", lambda run: run.mpi_init_seconds),
+        self.perf_variables = {}
+        for count in self.counts:
+            self.define(f"launch_{count}", "s", lambda runs, count=count: runs[count].seconds)
+        for count in self.counts:
+            self.define(
+                f"mpi_init_{count}", "s", lambda runs, count=count: runs[count].mpi_init_seconds
             )
-            for count in self.counts
-        }
-
-    def _seconds(self, kind, value, count):
-        return self.over_launches(f"{kind}_{count}", [value(runs[count]) for runs in self.launches])

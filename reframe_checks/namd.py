@@ -99,6 +99,7 @@ class namd(Application):
             if "mpi" in environ.features
         ]
         if with_mpi and not any("namd" in environ.features for _, environ in with_mpi):
+            # One case that says so; a skip for each environment would hide other skips.
             [(partition, environ), *_] = with_mpi
             self.valid_systems, self.valid_prog_environs = [partition.fullname], [environ.name]
 
@@ -111,10 +112,8 @@ class namd(Application):
                 "brings it"
             )
 
-    @builtin.run_after("setup")
-    def choose_size(self):
-        self.problem = SitesInput(
-            self.input, f"{self.current_partition.fullname} or by -S namd.input=..."
-        )
-        self.decide("size", self.problem.size, "but the input is the size: set `input`")
-        self.use_processes(1 << 20)
+    def choose_problem(self):
+        place = f"{self.current_partition.fullname} or by -S namd.input=..."
+        problem = SitesInput(self.input, place)
+        self.decide("size", problem.size, "but the input is the size: set `input`")
+        return problem

@@ -32,12 +32,14 @@ class npb_base(Scaling, NearmetalCheck):
     time_limit = "2h"
     tags = {"mpi", "cpu", "network"}
 
-    @builtin.run_after("setup")
-    def choose_size(self):
+    def configure(self):
         self.use_processes(self.most_processes, *self.numbers)
 
-    @builtin.run_before("performance")
     def name_variables(self):
+        self.name_mops()
+
+    def name_mops(self) -> None:
+        """Define the rates and the parallel efficiency."""
         self.name_values(
             "mops", "Mop/s", self.npb_class, lambda run: run.mops, lambda run: run.iteration_mops
         )
@@ -51,7 +53,7 @@ class npb_base(Scaling, NearmetalCheck):
 
     def read_output(self, text):
         launches = parse_npb(text)
-        self.launches = self.rounds(launches)
+        self.runs = self.rounds(launches)
         self.check_binding()
         self.record_program(launches[0].facts, "NPB")
 
@@ -154,10 +156,13 @@ class npb(Pages, JavaSettings, npb_base):
         total = array_bytes(self.benchmark, self.npb_class)
         return total * sum(total / count >= LEAST for count in self.counts)
 
-    @builtin.run_before("compile")
-    def choose_program(self):
+    def build(self):
         if is_theirs(self, "official"):
             self.run_official()
         else:
             self.build_ours(f"npb/{self.benchmark}.c")
-            self.executable_opts = [self.npb_class]
+
+    def launches(self):
+        if self.suite == "official":
+            return self.on_each_count()  # the class is in the program's name
+        return self.on_each_count(self.npb_class)

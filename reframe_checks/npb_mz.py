@@ -2,9 +2,9 @@
 
 import reframe as rfm
 import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
+from nearmetal.checks.output import all_of
 from nearmetal.checks.scaling import Hybrid
 
 from .npb import npb_base
@@ -67,26 +67,20 @@ class npb_mz(Hybrid, npb_base):
         )
         super().use_processes(most, *which)
 
-    @builtin.run_before("compile")
-    def choose_program(self):
+    def build(self):
         self.run_official()
 
-    @builtin.run_before("performance")
-    def name_seconds(self):
-        if self.npb_class not in SHORT:
-            seconds = {
-                name: sn.make_performance_function(self._seconds, "s", name, count)
-                for count in self.counts
-                for name in [f"elapsed_{self.npb_class}_{self.called(count)}"]
-            }
-            self.perf_variables = {**self.perf_variables, **seconds}
-
-    def _seconds(self, name, count):
-        return self.over_launches(name, [runs[count].seconds for runs in self.launches])
+    def name_variables(self):
+        self.name_mops()
+        if self.npb_class in SHORT:
+            return
+        for count in self.counts:
+            name = f"elapsed_{self.npb_class}_{self.called(count)}"
+            self.define(name, "s", lambda runs, count=count: runs[count].seconds)
 
     def read_output(self, text):
         super().read_output(text)
-        for run in (run for runs in self.launches for run in runs.values()):
+        for run in all_of(self.runs):
             if run.threads != run.processes * self.threads:
                 raise SanityError(
                     f"{run.processes} processes had {run.threads} threads instead of "

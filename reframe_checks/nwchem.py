@@ -22,7 +22,7 @@ class Gradient(Problem):
     }
     quantity, unit, value = "gradient", "s", TIME
 
-    def preparations(self, on_one, program):
+    def preparations(self, program):
         # Integrals go to each node's own disk, under a name that no other job has.
         return [
             (

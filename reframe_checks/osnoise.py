@@ -7,6 +7,7 @@ from reframe.core.exceptions import SanityError
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.parsing.osnoise import parse_noise
 from nearmetal.checks.settings import setting
+from nearmetal.job.launch import Launch
 
 
 @rfm.simple_test
@@ -34,47 +35,39 @@ class osnoise(NearmetalCheck):
     valid_prog_environs = ["+serial"]
     num_tasks = 1
     num_tasks_per_node = 1
+    bound_to = "none"  # the job has the node, and the program binds its threads itself
     tags = {"cpu", "noise"}
 
-    @builtin.run_before("compile")
-    def set_flags(self):
+    def build(self):
         self.build_ours("osnoise.c")
 
-    @builtin.run_before("run")
-    def set_command(self):
-        # The job has the node, and the program binds its threads itself.
-        self.bind_to("none")
-        self.executable_opts = ["--seconds", f"{self.seconds:g}"]
+    def launches(self):
+        return [Launch(options=["--seconds", f"{self.seconds:g}"])]
 
     def read_output(self, text):
-        self.launches = parse_noise(text)
-        self.expect_repeats(self.launches)
-        self.compiler = self.launches[0].facts["compiler"]
+        self.runs = parse_noise(text)
+        self.expect_repeats(self.runs)
+        self.compiler = self.runs[0].facts["compiler"]
+        # Half of the CPUs are a node without its hyper-threads.
         online = self.facts["cpus"]
-        if online.isdecimal() and len(self.launches[0].cores) * 2 < int(online):
+        if online.isdecimal() and len(self.runs[0].cores) * 2 < int(online):
             raise SanityError(
-                f"{len(self.launches[0].cores)} CPUs were measured where the node has {online}: "
+                f"{len(self.runs[0].cores)} CPUs were measured where the node has {online}: "
                 "does the scheduler or container hide the others?"
             )
 
     @builtin.performance_function("% lost")
     def share_lost(self):
-        return self.over_launches(
-            "share_lost",
-            [run.share_lost for run in self.launches],
-            [run.parts for run in self.launches],
-        )
+        return self.over_runs("share_lost", lambda run: run.share_lost, lambda run: run.parts)
 
     @builtin.performance_function("% lost")
     def worst_core_lost(self):
-        return self.over_launches(
-            "worst_core_lost", [run.worst_share_lost for run in self.launches]
-        )
+        return self.over_runs("worst_core_lost", lambda run: run.worst_share_lost)
 
     @builtin.performance_function("detours/s")
     def detour_rate(self):
-        return self.over_launches("detour_rate", [run.detours_per_second for run in self.launches])
+        return self.over_runs("detour_rate", lambda run: run.detours_per_second)
 
     @builtin.performance_function("us")
     def longest_detour(self):
-        return self.over_launches("longest_detour", [run.longest_us for run in self.launches])
+        return self.over_runs("longest_detour", lambda run: run.longest_us)

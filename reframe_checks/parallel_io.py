@@ -36,8 +36,7 @@ class ParallelIO(Scaling, NearmetalCheck):
     def need_the_directory(self):
         self.valid_systems = [f"+{DIRECTORIES[self.place].key}"]
 
-    @builtin.run_after("setup")
-    def use_the_most_processes(self):
+    def configure(self):
         if self.place == "local":
             self.default_nodes = 1
         self.use_processes(1 << 20)
@@ -48,8 +47,7 @@ class ParallelIO(Scaling, NearmetalCheck):
                 f"of one: give -S {type(self).__name__}.processes=... or .ranks_per_node=..."
             )
 
-    @builtin.run_before("compile")
-    def choose_program(self):
+    def build(self):
         self.run_installed(self.program)
 
     def megabytes_needed(self) -> int:
@@ -60,12 +58,18 @@ class ParallelIO(Scaling, NearmetalCheck):
         """Whether the program leaves out the page cache."""
         return False
 
-    def launch(self, launcher, executable, options=()):
+    def options(self) -> list:
+        """Options of the program."""
+        raise NotImplementedError
+
+    def launches(self):
         named = directory_for_shell(DIRECTORIES[self.place].of(self.current_partition))
-        access = "direct" if self.is_direct() else "cached"
+        access = "cached"
+        if self.is_direct():
+            access = "direct"
         words = f"{named} {self.megabytes_needed()} {self.smaller} {access} {self.option} data"
-        lines = super().launch(launcher, executable, options)
-        return [f"sh parallel_io.sh {words} {line}" for line in lines]
+        prefix = f"sh parallel_io.sh {words}"
+        return [self.placed(self.counts[0], options=self.options(), prefix=prefix)]
 
     def payload_bytes(self):
         return 0
@@ -76,7 +80,7 @@ class ParallelIO(Scaling, NearmetalCheck):
         systems = {launch.facts["file_system"] for launch in launches}
         if len(systems) > 1:
             raise SanityError(f"the repeats ran on several file systems: {', '.join(systems)}")
-        self.launches = launches
+        self.runs = launches
         self.check_binding()
         self.facts = {
             **self.facts,
@@ -85,7 +89,7 @@ class ParallelIO(Scaling, NearmetalCheck):
         }
 
     def _value(self, name):
-        return self.over_launches(name, [launch.values[name] for launch in self.launches])
+        return self.over_runs(name, lambda launch: launch.values[name])
 
 
 @rfm.simple_test
@@ -122,10 +126,11 @@ class ior(ParallelIO):
     def megabytes_needed(self):
         return 2 * self.num_tasks * self.megabytes
 
-    @builtin.run_before("run")
-    def set_command(self):
-        apart = ["--posix.odirect", "-F"] if self.is_direct() else []
-        self.executable_opts = [
+    def options(self):
+        apart = []
+        if self.is_direct():
+            apart = ["--posix.odirect", "-F"]
+        return [
             *("-a", self.api.upper(), *apart, "-b", f"{self.megabytes}m", "-t", "1m"),
             *("-w", "-r", "-e", "-C", "-O", "summaryFormat=JSON"),
         ]
@@ -145,10 +150,10 @@ class ior(ParallelIO):
     def read_output(self, text):
         self.keep(parse_ior(text))
 
-    @builtin.run_before("performance")
-    def leave_out_what_a_cache_read(self):
+    def name_variables(self):
+        # What one node reads of a shared file, its cache holds.
         if not self.is_direct() and self.num_nodes == 1:
-            del self.perf_variables["read_bandwidth"]
+            self.perf_variables.pop("read_bandwidth", None)
 
     @builtin.performance_function("MB/s")
     def write_bandwidth(self):
@@ -185,10 +190,11 @@ class mdtest(ParallelIO):
     def megabytes_needed(self):
         return 1 + self.num_tasks * self.files // 100  # an inode and its names take less than 10 kB
 
-    @builtin.run_before("run")
-    def set_command(self):
-        other = ["-N", str(self.num_tasks_per_node)] if self.num_nodes > 1 else []
-        self.executable_opts = ["-a", "POSIX", "-F", "-u", "-n", str(self.files), *other]
+    def options(self):
+        options = ["-a", "POSIX", "-F", "-u", "-n", self.files]
+        if self.num_nodes > 1:
+            options += ["-N", self.num_tasks_per_node]
+        return options
 
     def requested(self):
         return {"processes": self.num_tasks, "nodes": self.num_nodes, "files": self.files}

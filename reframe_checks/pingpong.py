@@ -4,7 +4,6 @@ import statistics
 
 import reframe as rfm
 import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
@@ -12,8 +11,9 @@ from nearmetal.checks.pages import LEAST, Pages
 from nearmetal.checks.parsing.osu import parse_osu
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.programs import SUITES, is_theirs
-from nearmetal.checks.recorded import rounded
 from nearmetal.checks.settings import MAX_TIME_LIMIT, JavaSettings, setting
+from nearmetal.job.launch import Launch
+from nearmetal.job.launchers import binding_options
 
 #: Longest message in bytes by default, and for `peak_bandwidth`.
 LARGEST = 1 << 22
@@ -109,15 +109,19 @@ class pingpong(Pages, JavaSettings, NearmetalCheck):
             "buffers": self.setting_in("java_buffers", environ),
         }
 
-    @builtin.run_after("setup")
-    def record_buffers_of_java_alone(self):
+    def configure(self):
         if not self.runtime.java:
             self.java_buffers = ""
+        # Two ranks that share a core would measure the kernel's scheduler. Between nodes each has a
+        # node to itself.
+        if self.placement == "intranode":
+            self.bound_to = "core"
+            if binding_options(self.job.launcher.registered_name, "core"):
+                self._binding = "core"
+        if self.max_bytes > LARGEST:
+            self._give_long_messages_time()
 
-    @builtin.run_after("setup")
-    def give_long_messages_time(self):
-        if self.max_bytes <= LARGEST:
-            return
+    def _give_long_messages_time(self) -> None:
         if self.runtime.java:
             self.skip(
                 f"{self.display_name}: the program in Java measures up to 4 MiB, not "
@@ -131,94 +135,84 @@ class pingpong(Pages, JavaSettings, NearmetalCheck):
             self.time_limit = MAX_TIME_LIMIT.of(self.current_partition) or wanted
             self.time_limit = min(self.time_limit, wanted)
 
-    @builtin.run_before("compile")
-    def choose_program(self):
+    def build(self):
         if is_theirs(self, "imb", "osu"):
             self.run_theirs(*SUITES[self.suite])
         else:
             self.build_ours("pingpong.c")
 
-    def osu_launches(self) -> list[tuple[int, int, int]]:
+    def osu_ranges(self) -> list[tuple[int, int, int]]:
         """Least and largest message, and iterations, of each launch of `osu_latency`."""
         longest = 1 << (self.max_bytes.bit_length() - 1)
-        ends = [end for end in OSU_RANGES if end < longest] + [longest]
-        counts = [max(FEWEST, min(1000, OSU_VOLUME // end)) for end in ends]
-        return list(zip([1, *(2 * end for end in ends)], ends, counts))
+        ranges, least = [], 1
+        for end in [*(end for end in OSU_RANGES if end < longest), longest]:
+            ranges.append((least, end, max(FEWEST, min(1000, OSU_VOLUME // end))))
+            least = 2 * end
+        return ranges
 
-    def launch(self, launcher, executable, options=()):
-        if self.suite != "osu":
-            return super().launch(launcher, executable, options)
-        lines = []
-        for least, most, count in self.osu_launches():
-            warm_up = max(1, count // 10)
-            self.executable_opts = [f"-m {least}:{most}", f"-i {count}", f"-x {warm_up}"]
-            lines += super().launch(launcher, executable, options)
-        self.executable_opts = []
-        return lines
-
-    @builtin.run_before("run")
-    def set_command(self):
-        # Two ranks that share a core would measure the kernel's scheduler. Between nodes each has a
-        # node to itself.
-        if self.placement == "intranode" and self.bind_to("core"):
-            self._binding = "core"
-        seconds, long = f"{self.max_time:g}", self.max_bytes > LARGEST
+    def launches(self):
+        if self.suite == "osu":
+            return [self._osu_launch(*numbers) for numbers in self.osu_ranges()]
         if self.suite == "imb":
-            self.executable_opts = [
-                "PingPong",
-                "-msglog",
-                f"0:{self.max_bytes.bit_length() - 1}",
-                "-time",
-                seconds,
-                *(["-mem", IMB_GIGABYTES] if long else []),
-            ]
-        elif self.suite == "nearmetal":
+            return [Launch(options=self._imb_options())]
+        return [Launch(options=self._options())]
+
+    def _osu_launch(self, least, most, count):
+        warm_up = max(1, count // 10)
+        return Launch(options=["-m", f"{least}:{most}", "-i", count, "-x", warm_up])
+
+    def _imb_options(self):
+        sizes = f"0:{self.max_bytes.bit_length() - 1}"
+        options = ["PingPong", "-msglog", sizes, "-time", f"{self.max_time:g}"]
+        if self.max_bytes > LARGEST:
+            options += ["-mem", IMB_GIGABYTES]
+        return options
+
+    def _options(self):
+        """Options of our own program."""
+        stall, long = self.stall_timeout, []
+        if self.max_bytes > LARGEST:
             # A phase has two verified or warming round trips, or FEWEST timed ones.
-            stall = 2 * 2 * self.max_bytes / SLOWEST if long else 0
-            self.executable_opts = [
-                "--max-time",
-                seconds,
-                "--stall-timeout",
-                f"{self.stall_timeout + stall:.0f}",
-                "--max-bytes",
-                str(self.max_bytes),
-                *(["--min-iterations", str(FEWEST)] if long else []),
-                # A program in Java has sent all sizes before the clock starts.
-                *(["--rehearsals", "1"] if any(one.java for one in self.runtimes) else []),
-            ]
+            stall += 2 * 2 * self.max_bytes / SLOWEST
+            long = ["--min-iterations", FEWEST]
+        rehearsals = []
+        if any(runtime.java for runtime in self.runtimes):
+            # A program in Java has sent all sizes before the clock starts.
+            rehearsals = ["--rehearsals", 1]
+        return [
+            *("--max-time", f"{self.max_time:g}", "--stall-timeout", f"{stall:.0f}"),
+            *("--max-bytes", self.max_bytes, *long, *rehearsals),
+        ]
 
     def requested(self):
         if self.suite == "osu":
-            return {"max_bytes": self.osu_launches()[-1][1]}
+            return {"max_bytes": self.osu_ranges()[-1][1]}
         return {
             name: value for name, value in super().requested().items() if name != "stall_timeout"
         }
 
     def read_output(self, text):
         if self.suite == "osu":
-            self.launches = parse_osu(text, self.osu_launches())
+            self.runs = parse_osu(text, self.osu_ranges())
         else:
-            self.launches = parse_imb(text)
-        self.expect_repeats(self.launches)
-        self.record_program(self.launches[0].facts, self.suite.upper())
-        if any(
-            "niodev" in launch.facts.get("mpi_library", "") and not launch.sockets
-            for launch in self.launches
-        ):
-            raise SanityError(
-                "a launch has no figures of plain sockets, which the same JVMs are to measure"
-            )
+            self.runs = parse_imb(text)
+        self.expect_repeats(self.runs)
+        self.record_program(self.runs[0].facts, self.suite.upper())
+        for run in self.runs:
+            if "niodev" in run.facts.get("mpi_library", "") and not run.sockets:
+                raise SanityError(
+                    "a launch has no figures of plain sockets, which the same JVMs are to measure"
+                )
 
     def buffer_bytes(self):
         of_a_rank = 2 * self.max_bytes  # one to send, one to receive
         return self.num_tasks * of_a_rank if of_a_rank >= LEAST else 0
 
     def payload_bytes(self):
-        return sum(
-            2 * size * row.repetitions
-            for launch in self.launches
-            for size, row in launch.rows.items()
-        )
+        payload = 0
+        for run in self.runs:
+            payload += sum(2 * size * row.repetitions for size, row in run.rows.items())
+        return payload
 
     def check_transport(self):
         shared = self.transport.startswith("shared memory")
@@ -233,77 +227,69 @@ class pingpong(Pages, JavaSettings, NearmetalCheck):
                 "node"
             )
 
-    @builtin.run_before("performance")
-    def keep_curve(self):
-        if not self.is_dry_run():
-            self.curves = {
-                "half_round_trip_us": {
-                    size: [rounded(launch.latency_us(size)) for launch in self.launches]
-                    for size in self.launches[0].rows
-                    if size
-                }
-            }
-
-    @builtin.run_before("performance")
-    def name_the_longest(self):
+    def name_variables(self):
         if self.max_bytes > LARGEST:
             longest = 1 << (self.max_bytes.bit_length() - 1)
-            name = f"bandwidth_{_size(longest)}"
-            self.perf_variables[name] = sn.make_performance_function(
-                self._bandwidth, "Gb/s", name, longest
+            self.define(
+                f"bandwidth_{_size(longest)}",
+                "Gb/s",
+                lambda run: run.bandwidth_gbps(longest),
+                lambda run: run.batch_gbps(longest),
             )
-
-    def _bandwidth(self, name, size):
-        return self.over_launches(
-            name,
-            [p.bandwidth_gbps(size) for p in self.launches],
-            [p.batch_gbps(size) for p in self.launches],
-        )
-
-    @builtin.run_before("performance")
-    def tell_the_library_from_java(self):
-        if not self.is_dry_run() and all(launch.sockets for launch in self.launches):
-            for name, unit in (("socket_latency", "us"), ("latency_over_sockets", "x sockets")):
-                self.perf_variables[name] = sn.make_performance_function(self._plain, unit, name)
-
-    def _plain(self, name):
-        plain = [statistics.fmean(launch.sockets[1]) for launch in self.launches]
-        if name == "socket_latency":
-            return self.over_launches(name, plain, [launch.sockets[1] for launch in self.launches])
-        return self.over_launches(
-            name, [launch.startup_latency_us / us for launch, us in zip(self.launches, plain)]
-        )
+        if self.is_dry_run():
+            return
+        if all(run.sockets for run in self.runs):
+            self.define("socket_latency", "us", _socket_us, lambda run: run.sockets[1])
+            self.define(
+                "latency_over_sockets",
+                "x sockets",
+                lambda run: run.startup_latency_us / _socket_us(run),
+            )
+        sizes = filter(None, self.runs[0].rows)
+        self.curves = {
+            "half_round_trip_us": self.curve(lambda run, size: run.latency_us(size), sizes)
+        }
 
     @builtin.performance_function("us")
     def startup_latency(self):
-        return self.over_launches(
+        return self.over_runs(
             "startup_latency",
-            [p.startup_latency_us for p in self.launches],
-            [p.batches.get(1, []) for p in self.launches],
+            lambda run: run.startup_latency_us,
+            lambda run: run.batches.get(1, []),
         )
 
     @builtin.performance_function("us")
     def latency_1KiB(self):
-        return self.over_launches(
+        return self.over_runs(
             "latency_1KiB",
-            [p.latency_us(1024) for p in self.launches],
-            [p.batches.get(1024, []) for p in self.launches],
+            lambda run: run.latency_us(1024),
+            lambda run: run.batches.get(1024, []),
         )
 
     @builtin.performance_function("Gb/s")
     def bandwidth_64KiB(self):
-        return self._bandwidth("bandwidth_64KiB", 65536)
+        return self.over_runs(
+            "bandwidth_64KiB",
+            lambda run: run.bandwidth_gbps(65536),
+            lambda run: run.batch_gbps(65536),
+        )
 
     @builtin.performance_function("Gb/s")
     def peak_bandwidth(self):
-        peaks = [p.peak_up_to(LARGEST) for p in self.launches]
-        return self.over_launches(
+        return self.over_runs(
             "peak_bandwidth",
-            [p.bandwidth_gbps(size) for p, size in zip(self.launches, peaks)],
-            [p.batch_gbps(size) for p, size in zip(self.launches, peaks)],
+            lambda run: run.bandwidth_gbps(run.peak_up_to(LARGEST)),
+            lambda run: run.batch_gbps(run.peak_up_to(LARGEST)),
         )
+
+
+def _socket_us(run) -> float:
+    """Half round trip of 1 B over a plain socket, us."""
+    return statistics.fmean(run.sockets[1])
 
 
 def _size(size: int) -> str:
     """A power of two in bytes, as variables name it: `8MiB`, `1GiB`."""
-    return f"{size >> 30}GiB" if size >= 1 << 30 else f"{size >> 20}MiB"
+    if size >= 1 << 30:
+        return f"{size >> 30}GiB"
+    return f"{size >> 20}MiB"

@@ -8,6 +8,7 @@ from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.link import Link
 from nearmetal.checks.parsing.perftest import parse_rdma
 from nearmetal.checks.settings import MESSAGE_SIZES, MESSAGE_SIZES_MEANING, setting
+from nearmetal.job.launch import Launch
 
 
 @rfm.simple_test
@@ -68,32 +69,29 @@ class rdma(Link, NearmetalCheck):
     num_tasks_per_node = 1
     time_limit = "30m"
     tags = {"network"}
-    build_system = "CustomBuild"
-
-    @builtin.run_before("compile")
-    def nothing_to_build(self):
-        self.build_system.commands = ["true"]
 
     @builtin.run_after("init")
     def name_latency(self):
         if self.operation == "read":
             self.latency_curve = "round_trip_us"
 
-    @builtin.run_before("run")
-    def set_command(self):
+    def build(self):
+        self.run_script("sh rdma.sh")
+
+    def preparations(self):
         ports = f"sh rdma.sh port {self.device}".rstrip()
-        self.prerun_cmds += [self.launch_of_all(self.job.launcher, f"{ports} > rdma.ports")]
-        self.executable = "sh rdma.sh"
-        self.executable_opts = [
-            self.operation,
-            str(self.iterations),
-            str(self.gid_index if self.gid_index >= 0 else "-"),
-            *self.sizes.split(","),
-        ]
+        return [*super().preparations(), Launch(ports, output="rdma.ports")]
+
+    def launches(self):
+        gid_index = "-"
+        if self.gid_index >= 0:
+            gid_index = self.gid_index
+        sizes = self.sizes.split(",")
+        return [Launch(options=[self.operation, self.iterations, gid_index, *sizes])]
 
     def read_output(self, text):
-        self.launches = parse_rdma(text)
-        self.expect_repeats(self.launches)
+        self.runs = parse_rdma(text)
+        self.expect_repeats(self.runs)
 
     def requested(self):
         operation, iterations, gid_index, *sizes = self._command
@@ -101,10 +99,10 @@ class rdma(Link, NearmetalCheck):
         return asked if gid_index == "-" else {**asked, "gid_index": gid_index}
 
     def payload_bytes(self):
-        return sum(launch.payload_bytes for launch in self.launches)
+        return sum(launch.payload_bytes for launch in self.runs)
 
     def check_transport(self):
-        first = self.launches[0]
+        first = self.runs[0]
         try:
             self.transport = provenance.rdma_transport(
                 *self._counters,

@@ -7,6 +7,7 @@ from reframe.core.exceptions import SanityError
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.parsing.storage import parse_storage
 from nearmetal.checks.settings import DIRECTORIES, directory_for_shell, setting
+from nearmetal.job.launch import Launch
 
 
 @rfm.simple_test
@@ -42,43 +43,38 @@ class storage(NearmetalCheck):
     num_tasks_per_node = 1
     time_limit = "30m"
     tags = {"storage"}
-    build_system = "CustomBuild"
 
     @builtin.run_after("init")
     def need_the_directory(self):
         self.valid_systems = [f"+{DIRECTORIES[self.place].key}"]
 
-    @builtin.run_before("compile")
-    def nothing_to_build(self):
-        self.build_system.commands = ["true"]
+    def build(self):
+        self.run_script("sh storage.sh")
 
-    @builtin.run_before("run")
-    def set_command(self):
+    def launches(self):
         named = DIRECTORIES[self.place].of(self.current_partition)
-        self.executable = "sh storage.sh"
-        directory = directory_for_shell(named)
-        self.executable_opts = [directory, str(self.megabytes), str(self.seconds)]
+        return [Launch(options=[directory_for_shell(named), self.megabytes, self.seconds])]
 
     def requested(self):
         _, megabytes, seconds = self._command
         return {"megabytes": megabytes, "seconds": seconds}
 
     def read_output(self, text):
-        self.launches = parse_storage(text)
-        self.expect_repeats(self.launches)
-        systems = {launch.facts["file_system"] for launch in self.launches}
+        self.runs = parse_storage(text)
+        self.expect_repeats(self.runs)
+        systems = {launch.facts["file_system"] for launch in self.runs}
         if len(systems) > 1:
             raise SanityError(f"the repeats ran on several file systems: {', '.join(systems)}")
         self.facts = {**self.facts, "storage": systems.pop()}
 
     def _latency(self, job):
-        return self.over_launches(job, [launch.jobs[job].latency_us for launch in self.launches])
+        return self.over_runs(job, lambda launch: launch.jobs[job].latency_us)
 
     def _rate(self, job):
-        return self.over_launches(job, [launch.jobs[job].rate for launch in self.launches])
+        return self.over_runs(job, lambda launch: launch.jobs[job].rate)
 
     def _bandwidth(self, job):
-        return self.over_launches(job, [launch.jobs[job].mbytes_per_s for launch in self.launches])
+        return self.over_runs(job, lambda launch: launch.jobs[job].mbytes_per_s)
 
     @builtin.performance_function("us")
     def read_latency(self):

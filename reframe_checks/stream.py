@@ -2,13 +2,13 @@
 
 import reframe as rfm
 import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.instances import Instances
 from nearmetal.checks.parsing.stream import parse_stream, together
 from nearmetal.checks.settings import NUMBERS, setting
+from nearmetal.job.launch import Launch
 
 #: Binding -> OpenMP's environment variables.
 OPENMP = {
@@ -26,17 +26,13 @@ class stream_program(NearmetalCheck):
     valid_prog_environs = ["+openmp"]
     num_tasks = 1
     num_tasks_per_node = 1
+    # The job has the node; OpenMP binds, and a launcher that bound the one task would hide the
+    # other cores. Open MPI's does so by default.
+    bound_to = "none"
     tags = {"memory"}
 
-    @builtin.run_before("compile")
-    def build_program(self):
+    def build(self):
         self.build_ours("stream.c")
-
-    @builtin.run_before("run")
-    def give_it_all_cores(self):
-        # The job has the node; OpenMP binds, and a launcher that bound the one task would hide the
-        # other cores. Open MPI's does so by default.
-        self.bind_to("none")
 
 
 class stream_base(stream_program):
@@ -49,28 +45,33 @@ class stream_base(stream_program):
     #: post: 100000000.) :type: int
     elements = setting(int, 0, least=1)
 
-    @builtin.run_before("run")
-    def set_command(self):
+    def configure(self):
         self.env_vars.update(OPENMP[self.binding])
-        self.executable_opts = ["--ntimes", str(self.ntimes)]
+
+    def options(self) -> list:
+        """Options of the program."""
+        options = ["--ntimes", self.ntimes]
         if self.threads:
-            self.executable_opts += ["--threads", self.threads]
+            options += ["--threads", self.threads]
         if self.elements:
-            self.executable_opts += ["--elements", str(self.elements)]
+            options += ["--elements", self.elements]
+        return options
+
+    def launches(self):
+        return [Launch(options=self.options())]
 
     def read_output(self, text):
-        self.launches = self.of_repeats(parse_stream(text))
-        counts = sorted(self.launches[0].tables)
-        if len(self.launches) != self.repeats or any(
-            sorted(run.tables) != counts for run in self.launches
-        ):
+        self.runs = self.of_repeats(parse_stream(text))
+        counts = sorted(self.runs[0].tables)
+        measured = [sorted(run.tables) for run in self.runs]
+        if measured != [counts] * self.repeats:
             raise SanityError(
-                f"the output holds thread counts {[sorted(run.tables) for run in self.launches]}, "
-                f"not the same ones for {self.repeats} launches"
+                f"the output holds thread counts {measured}, not the same ones for "
+                f"{self.repeats} launches"
             )
         self.expect_the_whole_node(counts[-1])
-        self.compiler = self.launches[0].facts["compiler"]
-        for run in self.launches:
+        self.compiler = self.runs[0].facts["compiler"]
+        for run in self.runs:
             for count, table in run.tables.items():
                 free = [thread for thread, place in table.bindings.items() if place.allowed != 1]
                 if self.binding == "bound" and free:
@@ -94,27 +95,20 @@ class stream_base(stream_program):
                 "does the scheduler or container hide the others?"
             )
 
-    @builtin.run_before("performance")
     def name_variables(self):
         if self.is_dry_run():
             return
-        self.perf_variables = {
-            f"{function}_{count}": self._rate(function, count)
-            for count in self.launches[0].tables
-            for function in ("copy", "scale", "add", "triad")
-        }
+        self.perf_variables = {}
+        for count in self.runs[0].tables:
+            for function in ("copy", "scale", "add", "triad"):
+                self._define(function, count)
 
-    def _rate(self, function, count):
-        tables = [run.tables[count] for run in self.launches]
-        return sn.make_performance_function(
-            sn.defer(
-                self.over_launches(
-                    f"{function}_{count}",
-                    [table.rates[function] for table in tables],
-                    [table.pass_rates(function) for table in tables],
-                )
-            ),
+    def _define(self, function, count):
+        self.define(
+            f"{function}_{count}",
             "MB/s",
+            lambda run: run.tables[count].rates[function],
+            lambda run: run.tables[count].pass_rates(function),
         )
 
 
@@ -143,9 +137,12 @@ class stream(Instances, stream_base):
     #: `unbound`
     binding = builtin.parameter(["bound", "unbound"], loggable=True)
 
-    @builtin.run_after("setup")
-    def give_each_instance_a_node(self):
+    def configure(self):
+        super().configure()
         self.multiply_the_job()
+
+    def launches(self):
+        return [self.of_one(*self.options())]
 
     def of_repeats(self, runs):
         return [together(instances) for instances in self.each_repeat(runs)]

@@ -1,11 +1,10 @@
 """Memory bandwidth by NUMA node."""
 
 import reframe as rfm
-import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.parsing.stream import parse_numa
+from nearmetal.job.launch import Launch
 
 from .stream import stream_program
 
@@ -31,50 +30,36 @@ class stream_numa(stream_program):
 
     executable = "./stream"
 
-    @builtin.run_before("run")
-    def set_command(self):
-        self.executable, self.executable_opts = "sh numa.sh", [self.executable, str(self.ntimes)]
+    def launches(self):
+        return [Launch("sh numa.sh", [self.executable, self.ntimes])]
 
     def requested(self):
         return {"ntimes": self.ntimes}
 
     def read_output(self, text):
-        self.launches = parse_numa(text)
-        self.expect_repeats(self.launches)
-        nodes = self.launches[0].nodes
+        self.runs = parse_numa(text)
+        self.expect_repeats(self.runs)
+        nodes = self.runs[0].nodes
         if self.facts["numa_nodes"].isdecimal() and nodes != int(self.facts["numa_nodes"]):
             raise SanityError(
                 f"numactl found {nodes} NUMA nodes where the kernel has "
                 f"{self.facts['numa_nodes']}: does the scheduler or container hide the others?"
             )
 
-    @builtin.run_before("performance")
     def name_variables(self):
-        kinds = (
-            ["local", "alone"]
-            if self.is_dry_run() or self.launches[0].nodes == 1
-            else ["local", "alone", "remote"]
-        )
-        self.perf_variables = {
-            f"{function}_{kind}": sn.make_performance_function(self._rate, "MB/s", function, kind)
-            for kind in kinds
-            for function in ("copy", "triad")
-        }
+        kinds = ["local", "alone"]
+        # Only the node says how many NUMA nodes it has.
+        if not self.is_dry_run() and self.runs[0].nodes > 1:
+            kinds.append("remote")
+        self.perf_variables = {}
+        for kind in kinds:
+            self._define("copy", kind)
+            self._define("triad", kind)
         if "remote" in kinds:
-            self.perf_variables["remote_share"] = sn.make_performance_function(
-                self._share, "% of ideal"
-            )
+            self.define("remote_share", "% of ideal", self._remote_share)
 
-    def _rate(self, function, kind):
-        return self.over_launches(
-            f"{function}_{kind}", [run.rate(kind, function) for run in self.launches]
-        )
+    def _define(self, function, kind):
+        self.define(f"{function}_{kind}", "MB/s", lambda run: run.rate(kind, function))
 
-    def _share(self):
-        return self.over_launches(
-            "remote_share",
-            [
-                100 * run.rate("remote", "triad") / run.rate("alone", "triad")
-                for run in self.launches
-            ],
-        )
+    def _remote_share(self, run):
+        return 100 * run.rate("remote", "triad") / run.rate("alone", "triad")

@@ -1,13 +1,13 @@
 """TCP between two nodes: the layer under MPI on Ethernet."""
 
 import reframe as rfm
-import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.link import Link
 from nearmetal.checks.parsing.qperf import parse_tcp
 from nearmetal.checks.settings import MESSAGE_SIZES, MESSAGE_SIZES_MEANING, setting
+from nearmetal.job.launch import Launch
 
 
 @rfm.simple_test
@@ -45,23 +45,16 @@ class tcp(Link, NearmetalCheck):
     num_tasks_per_node = 1
     repeats = 3  # a launch takes a minute
     tags = {"network"}
-    build_system = "CustomBuild"
 
-    @builtin.run_before("compile")
-    def nothing_to_build(self):
-        self.build_system.commands = ["true"]
+    def build(self):
+        self.run_script("sh tcp.sh")
 
-    @builtin.run_before("run")
-    def set_command(self):
-        self.executable = "sh tcp.sh"
-        self.executable_opts = [
-            str(self.seconds),
-            *(str(int(size)) for size in self.sizes.split(",")),
-        ]
+    def launches(self):
+        return [Launch(options=[self.seconds, *map(int, self.sizes.split(","))])]
 
     def read_output(self, text):
-        self.launches = parse_tcp(text)
-        self.expect_repeats(self.launches)
+        self.runs = parse_tcp(text)
+        self.expect_repeats(self.runs)
 
     def requested(self):
         seconds, *sizes = self._command
@@ -69,9 +62,8 @@ class tcp(Link, NearmetalCheck):
 
     def payload_bytes(self):
         """At least what the largest size's bandwidth moved."""
-        return int(
-            sum(max(p.bandwidth_gbps.values()) for p in self.launches) * 1e9 / 8 * self.seconds
-        )
+        gbps = sum(max(run.bandwidth_gbps.values()) for run in self.runs)
+        return int(gbps * 1e9 / 8 * self.seconds)
 
     def check_transport(self):
         if self.transport.startswith(("shared memory", "loopback")):

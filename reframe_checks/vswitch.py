@@ -5,15 +5,14 @@ import shlex
 
 import reframe as rfm
 import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from nearmetal.checks import first_nodes
-from nearmetal.checks.application import facts_of_program, with_lines_after
+from nearmetal.checks.application import facts_of_program
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.scaling import Payload, cores_of
 from nearmetal.checks.settings import NUMBERS, setting
+from nearmetal.job.launch import Launch
 
 from .gromacs import Water
 from .lammps import Liquid
@@ -83,32 +82,21 @@ class vswitch(Payload, NearmetalCheck):
     valid_prog_environs = ["+vswitch"]
     time_limit = "2h"
     tags = {"mpi", "network"}
+    # Guests may have fewer cores than processes.
+    bound_to, launcher_options = "none", ("--overcommit",)
 
     @builtin.run_after("init")
     def run_where_the_application_is(self):
         if self.application in PROBLEMS:  # by the command line
             self.valid_prog_environs = [f"+vswitch +{self.application}"]
 
-    @builtin.run_after("setup")
-    def choose_problem(self):
-        self.problem = None
-        if self.application == "npb":
-            return
-        if self.application not in self.current_environ.features:
+    def configure(self):
+        if self.job.launcher.registered_name != "srun":
             self.skip(
-                f"{self.display_name}: {self.current_environ.name} has not the feature "
-                f"{self.application}, which `vswitch_application` of "
-                f"{self.current_partition.fullname} asks for: give it the feature, or -S "
-                "vswitch.application=npb"
+                f"{self.display_name} places processes on guests by srun, which "
+                f"{self.current_partition.fullname} has not"
             )
-        if self.application == "namd":
-            place = f"{self.current_partition.fullname} or by -S vswitch.input=..."
-            self.problem = SitesInput(self.input, place)
-        else:
-            self.problem = PROBLEMS[self.application](self.size)
-
-    @builtin.run_after("setup")
-    def spread_over_guests(self):
+        self.problem = self._problem()
         if not self.processes:
             self.processes = cores_of(self.current_partition, "vswitch_processes")
         self.counts = sorted({int(count) for count in self.guests.split(",")}, reverse=True)
@@ -120,67 +108,68 @@ class vswitch(Payload, NearmetalCheck):
         self.num_nodes = self.counts[0]
         self.num_tasks, self.num_tasks_per_node = self.processes, self.processes // self.num_nodes
 
-    @builtin.run_before("compile")
-    def build_kernel(self):
+    def _problem(self):
+        """The problem of the application; None for a kernel of NPB."""
+        if self.application == "npb":
+            return None
+        place = self.current_partition.fullname
+        if self.application not in self.current_environ.features:
+            self.skip(
+                f"{self.display_name}: {self.current_environ.name} has not the feature "
+                f"{self.application}, which `vswitch_application` of "
+                f"{place} asks for: give it the feature, or -S vswitch.application=npb"
+            )
+        if self.application == "namd":
+            return SitesInput(self.input, f"{place} or by -S vswitch.input=...")
+        return PROBLEMS[self.application](self.size)
+
+    def build(self):
         if self.problem:
             self.program = self.program or self.problem.program
             self.run_installed(self.program, self.application)
             self.env_vars["OMP_NUM_THREADS"] = "1"  # one thread for each process
+            self.env_vars.update(self.problem.env_vars)
         else:
             self.build_ours(f"npb/{self.benchmark}.c")
-            self.executable_opts = [self.npb_class]
 
-    def launch_on(self, guests, command, launcher=None, options=(), processes=None):
-        """The command line that runs a command on so many guests."""
-        processes = processes or self.processes
-        further = [
-            *options,
-            f"--nodes={guests}",
-            f"--ntasks={processes}",
-            f"--ntasks-per-node={processes // guests}",
-            *first_nodes.nodelist(guests, self.num_nodes, options),
-        ]
-        return self.command_line(launcher or self.job.launcher, command, further, processes)
-
-    def launch(self, launcher, executable, options=()):
-        command = " ".join([executable, *self.executable_opts])
-        lines = [self.launch_on(count, command, launcher, options) for count in self.counts]
-        return with_lines_after(lines, self.problem) if self.problem else lines
-
-    @builtin.run_before("run")
-    def launch_by_srun_alone(self):
-        if self.job.launcher.registered_name != "srun":
-            self.skip(
-                f"{self.display_name} places processes on guests by srun, which "
-                f"{self.current_partition.fullname} has not"
-            )
-        self.job.launcher.options += ["--overcommit", "--cpu-bind=none"]
-        self.prerun_cmds += first_nodes.definitions({1, *self.counts}, self.num_nodes)
-
-    # After the hook above, whose options and variables it uses.
-    @builtin.run_before("run")
-    def prepare_application(self):
-        if not self.problem:
-            return
-        self.env_vars.update(self.problem.env_vars)
-        self.prerun_cmds += self.problem.preparations(
-            lambda command: self.launch_on(1, command, processes=1), shlex.quote(self.program)
+    def on_guests(self, guests: int, **fields) -> Launch:
+        """A launch of all processes on so many guests."""
+        return Launch(
+            nodes=guests,
+            processes=self.processes,
+            processes_per_node=self.processes // guests,
+            **fields,
         )
+
+    def launches(self):
+        options, after = [self.npb_class], ()
+        if self.problem:
+            options, after = self.problem.options(), self.problem.after_launch
+        return [self.on_guests(count, options=options, after=after) for count in self.counts]
+
+    def preparations(self):
+        if not self.problem:
+            return []
+        steps = self.problem.preparations(shlex.quote(self.program))
         # The applications do not report their hosts.
-        self.prerun_cmds += [
-            f"{self.launch_on(count, 'sh task.sh')} > guests_{count}.out" for count in self.counts
-        ]
-        self.postrun_cmds += self.problem.clean_up()
-        self.executable_opts = self.problem.options()
+        for count in self.counts:
+            output = f"guests_{count}.out"
+            steps.append(self.on_guests(count, program="sh task.sh", output=output))
+        return steps
+
+    def clean_up(self):
+        if not self.problem:
+            return []
+        return self.problem.clean_up()
 
     def read_output(self, text):
         launches = self.problem.read(text) if self.problem else parse_npb(text)
         if self.problem:
             self._expect_guests()
-            self.launches = self.rounds(launches, on=None)
+            self.runs = self.rounds(launches, on=None)
             self.facts = {**self.facts, **facts_of_program(launches)}
         else:
-            self.launches = self.rounds(launches, lambda run: run.hosts, "guests")
+            self.runs = self.rounds(launches, lambda run: run.hosts, "guests")
         self.record_program(launches[0].facts, self.problem.title if self.problem else "NPB")
 
     def _expect_guests(self) -> None:
@@ -202,7 +191,7 @@ class vswitch(Payload, NearmetalCheck):
 
     def payloads(self):
         # Of those on the most guests alone, which may have one process each.
-        return [self.payload_of(runs[self.counts[0]]) for runs in self.launches]
+        return [self.payload_of(runs[self.counts[0]]) for runs in self.runs]
 
     def requested(self):
         if self.problem:
@@ -213,38 +202,35 @@ class vswitch(Payload, NearmetalCheck):
             "processes": self.processes,
         }
 
-    @builtin.run_before("performance")
     def name_variables(self):
-        problem = self.problem
-        size = f"{problem.size if problem else self.npb_class}_{self.processes}"
-        kept = f"kept_{self.application}" if problem else "kept"
+        problem, kept, size = self.problem, "kept", self.npb_class
+        if problem:
+            kept, size = f"kept_{self.application}", problem.size
         self.perf_variables = {}
         for count in self.counts:
+            name = f"{size}_{self.processes}_guests_{count}"
             if problem:
-                name = f"{problem.quantity}_{size}_guests_{count}"
-                self.perf_variables[name] = sn.make_performance_function(
-                    self._value, problem.unit, name, count
+                value = problem.value["value"]
+                self.define(
+                    f"{problem.quantity}_{name}",
+                    problem.unit,
+                    lambda runs, count=count, value=value: value(runs[count]),
                 )
             else:
-                name = f"mops_{size}_guests_{count}"
-                self.perf_variables[name] = sn.make_performance_function(
-                    self._value, "Mop/s", name, count
-                )
+                self.define(f"mops_{name}", "Mop/s", lambda runs, count=count: runs[count].mops)
         for count in self.counts[:-1]:
-            name = f"{kept}_{size}_guests_{count}"
-            self.perf_variables[name] = sn.make_performance_function(
-                self._kept, "% of ideal", name, count
+            self.define(
+                f"{kept}_{size}_{self.processes}_guests_{count}",
+                "% of ideal",
+                lambda runs, count=count: self._kept(runs, count),
             )
 
-    def _value(self, name, count):
-        value = self.problem.value["value"] if self.problem else self._rate_of
-        return self.over_launches(name, [value(runs[count]) for runs in self.launches])
+    def _kept(self, runs: dict, count: int) -> float:
+        """The rate on some guests in percent of the one on the fewest."""
+        fewest = self.counts[-1]
+        return 100 * self._rate_of(runs[count]) / self._rate_of(runs[fewest])
 
     def _rate_of(self, run):
-        return run.rate if self.problem else run.mops
-
-    def _kept(self, name, count):
-        rate, one = self._rate_of, self.counts[-1]
-        return self.over_launches(
-            name, [100 * rate(runs[count]) / rate(runs[one]) for runs in self.launches]
-        )
+        if self.problem:
+            return run.rate
+        return run.mops

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -12,6 +12,7 @@ from reframe.core.exceptions import SanityError
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.scaling import Scaling
 from nearmetal.checks.settings import setting
+from nearmetal.job.job import Step
 
 #: Arguments of `name_values`: the rate of a launch, or its inverse, the time.
 RATE = {"value": lambda run: run.rate, "parts": lambda run: run.parts}
@@ -53,10 +54,9 @@ class Problem:
         """Options of the program."""
         raise NotImplementedError
 
-    def preparations(self, on_one: Callable[[str], str], program: str) -> list[str]:
-        """Command lines before the first launch.
+    def preparations(self, program: str) -> list[Step]:
+        """What runs before the first launch.
 
-        :arg on_one: function: command -> the command line that runs it on one process.
         :arg program: the program, quoted for a shell.
         """
         return []
@@ -93,11 +93,6 @@ def expect_equal(what: str, launches: list, values: list[float], tolerance: floa
             )
 
 
-def with_lines_after(launches: list[str], problem: Problem) -> list[str]:
-    """Command lines of launches, each with those of the problem after it."""
-    return [line for launch in launches for line in (launch, *problem.after_launch)]
-
-
 def facts_of_program(launches: list) -> dict[str, str]:
     """Name and version of the program that ran."""
     return {"application": launches[0].facts["application"]}
@@ -121,29 +116,30 @@ class Application(Scaling, NearmetalCheck):
     time_limit = "2h"
     tags = {"mpi", "cpu", "network", "application"}
 
-    @builtin.run_after("setup")
-    def choose_size(self):
-        self.problem = self.computes(self.size)
+    def configure(self):
+        self.problem = self.choose_problem()
         self.use_processes(1 << 20)
 
-    @builtin.run_before("compile")
-    def choose_program(self):
+    def choose_problem(self) -> Problem:
+        """What the application computes."""
+        return self.computes(self.size)
+
+    def build(self):
         self.run_installed(self.program)
         self.env_vars["OMP_NUM_THREADS"] = "1"  # one thread for each process
-
-    @builtin.run_before("run")
-    def choose_problem(self):
         self.env_vars.update(self.problem.env_vars)
-        self.prerun_cmds += self.problem.preparations(
-            lambda command: self.launch_on(1, command), shlex.quote(self.program)
-        )
-        self.postrun_cmds += self.problem.clean_up()
-        self.executable_opts = self.problem.options()
 
-    def launch(self, launcher, executable, options=()):
-        return with_lines_after(super().launch(launcher, executable, options), self.problem)
+    def preparations(self):
+        program = shlex.quote(self.program)
+        return [*self.problem.preparations(program), *super().preparations()]
 
-    @builtin.run_before("performance")
+    def launches(self):
+        options, after = self.problem.options(), self.problem.after_launch
+        return [self.placed(count, options=options, after=after) for count in self.counts]
+
+    def clean_up(self):
+        return self.problem.clean_up()
+
     def name_variables(self):
         problem = self.problem
         self.name_values(problem.quantity, problem.unit, self.size, **problem.value)
@@ -153,10 +149,12 @@ class Application(Scaling, NearmetalCheck):
 
     def read_output(self, text):
         launches = self.problem.read(text)
-        self.launches = self.rounds(launches)
+        self.runs = self.rounds(launches)
         self.check_binding()
         self.record_program(launches[0].facts, self.problem.title)
         self.facts = {**self.facts, **facts_of_program(launches)}
 
     def payload_of(self, run):
-        return run.payload_bytes if run.processes > 1 else 0
+        if run.processes == 1:
+            return 0
+        return run.payload_bytes

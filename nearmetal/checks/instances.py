@@ -1,10 +1,8 @@
 """Several instances of a program at once, and processes that are held to one socket."""
 
-import reframe.core.builtins as builtin
-
-from nearmetal.checks import first_nodes
 from nearmetal.checks.settings import setting
 from nearmetal.checks.versions import Plugin
+from nearmetal.job.launch import Launch
 
 
 class Instances(Plugin):
@@ -22,9 +20,6 @@ class Instances(Plugin):
     #: physical_package_id. Default: all sockets. :type: int
     socket = setting(int, -1, least=0, most=255)
 
-    #: Shell commands after each launch of an instance.
-    after_launch: tuple[str, ...] = ()
-
     def multiply_the_job(self) -> None:
         """Give the job the nodes and the processes of all instances."""
         self._nodes_each = self.num_nodes
@@ -39,22 +34,16 @@ class Instances(Plugin):
         self.num_nodes *= self.instances
         self.num_tasks *= self.instances
 
-    def launch(self, launcher, executable, options=()):
-        if self.socket >= 0:
-            executable = f"sh held.sh {self.socket} {self.num_tasks_per_node} {executable}"
-        if self.instances == 1:
-            return [*super().launch(launcher, executable, options), *self.after_launch]
-        each = self._nodes_each
-        own = [
-            f"--nodes={each}",
-            f"--ntasks={self._processes_each}",
-            f"--ntasks-per-node={self.num_tasks_per_node}",
-            f"--nodelist=${first_nodes.variable(each, '')}",
-        ]
-        lines = super().launch(launcher, executable, [*options, *own])
-        body = [f"    {line}" for line in (*lines, *self.after_launch)]
-        function = ["instance() {", *body, "}"]
-        return [". ./instances.sh", *function, f"instances {self.instances} {each}"]
+    def of_one(self, *options, **fields) -> Launch:
+        """A launch of one instance, with these options of the program.
+
+        :arg fields: further ones of the launch.
+        """
+        if self.instances > 1:
+            fields["nodes"] = self._nodes_each
+            fields["processes"] = self._processes_each
+            fields["processes_per_node"] = self.num_tasks_per_node
+        return Launch(options=options, **fields)
 
     def each_repeat(self, runs: list) -> list[list]:
         """The launches of all instances of each repeat. One that lacks some is a list of fewer."""
@@ -62,11 +51,7 @@ class Instances(Plugin):
         return [runs[begin : begin + count] for begin in range(0, len(runs), count)]
 
     def factors(self):
-        held = {"binding": f"socket {self.socket}"} if self.socket >= 0 else {}
-        return {**super().factors(), **held}
-
-    # Last: the check has then chosen where its processes run.
-    @builtin.run_before("run", always_last=True)
-    def leave_binding_to_numactl(self):
+        factors = super().factors()
         if self.socket >= 0:
-            self.bind_to("none")
+            factors["binding"] = f"socket {self.socket}"
+        return factors

@@ -2,8 +2,8 @@
 
 import reframe.core.builtins as builtin
 
-from nearmetal.checks.recorded import rounded
 from nearmetal.checks.versions import Plugin
+from nearmetal.job.launch import Launch
 
 
 class Link(Plugin):
@@ -15,42 +15,31 @@ class Link(Plugin):
     #: Name of the latency curve: it is half of the round trip, or the whole.
     latency_curve = "half_round_trip_us"
 
-    @builtin.run_before("run")
-    def have_tasks_find_each_other(self):
-        self.prerun_cmds += [self.launch_of_all(self.job.launcher, "sh task.sh > tasks.out")]
+    def preparations(self):
+        # Tasks find each other by this file.
+        return [Launch("sh task.sh", output="tasks.out")]
 
-    @builtin.run_before("performance")
-    def keep_curves(self):
-        if not self.is_dry_run():
-            self.curves = {
-                self.latency_curve: self._curve("latency_us"),
-                "bandwidth_gbps": self._curve("bandwidth_gbps"),
-            }
-
-    def _curve(self, name):
-        return {
-            size: [rounded(getattr(launch, name)[size]) for launch in self.launches]
-            for size in sorted(getattr(self.launches[0], name))
+    def name_variables(self):
+        if self.is_dry_run():
+            return
+        sizes = sorted(self.runs[0].latency_us)
+        self.curves = {
+            self.latency_curve: self.curve(lambda run, size: run.latency_us[size], sizes),
+            "bandwidth_gbps": self.curve(lambda run, size: run.bandwidth_gbps[size], sizes),
         }
 
     @builtin.performance_function("us")
     def startup_latency(self):
-        return self.over_launches(
-            "startup_latency", [p.latency_us[min(p.latency_us)] for p in self.launches]
-        )
+        return self.over_runs("startup_latency", lambda run: run.latency_us[min(run.latency_us)])
 
     @builtin.performance_function("us")
     def latency_1KiB(self):
-        return self.over_launches("latency_1KiB", [p.latency_us[1024] for p in self.launches])
+        return self.over_runs("latency_1KiB", lambda run: run.latency_us[1024])
 
     @builtin.performance_function("Gb/s")
     def bandwidth_64KiB(self):
-        return self.over_launches(
-            "bandwidth_64KiB", [p.bandwidth_gbps[65536] for p in self.launches]
-        )
+        return self.over_runs("bandwidth_64KiB", lambda run: run.bandwidth_gbps[65536])
 
     @builtin.performance_function("Gb/s")
     def peak_bandwidth(self):
-        return self.over_launches(
-            "peak_bandwidth", [max(p.bandwidth_gbps.values()) for p in self.launches]
-        )
+        return self.over_runs("peak_bandwidth", lambda run: max(run.bandwidth_gbps.values()))

@@ -16,11 +16,12 @@ import reframe.utility.sanity as sn
 from nearmetal.checkout import SOURCES
 from nearmetal.checks import disturbance, provenance, remeasure
 from nearmetal.checks.recorded import Recorded
+from nearmetal.job.job import PROBE
 from nearmetal.model import settings
 
 SCRIPTS = ("provenance.sh", "disturbed.awk", "repeats.sh", "measured.sh")
 #: A node's facts need one task a node, which srun starts in a job of Slurm.
-ON_EACH_NODE = "srun --mpi=none -N $SLURM_JOB_NUM_NODES --ntasks-per-node=1 "
+ON_EACH_NODE = "srun --mpi=none -N $SLURM_JOB_NUM_NODES --ntasks-per-node=1"
 
 
 class Measured(Recorded):
@@ -43,7 +44,9 @@ class Measured(Recorded):
     def launch_it_several_times(self):
         for name in SCRIPTS:
             shutil.copy(SOURCES / name, self.stagedir)
-        probe = f"{ON_EACH_NODE if remeasure.by_slurm(self) else ''}sh provenance.sh"
+        probe = PROBE
+        if remeasure.by_slurm(self):
+            probe = f"{ON_EACH_NODE} {PROBE}"
         call = f"{self.repeats} {self.spare_repeats} {self.limits_of_disturbance()}"
         begin = ["one_launch() {", *self.use_the_c_locale()]
         self.prerun_cmds = ["stage=$PWD", *self.prerun_cmds, *begin]
@@ -58,9 +61,11 @@ class Measured(Recorded):
         if self.is_dry_run():
             return
         try:
-            told = settings.fact(shlex.join(sys.argv), type(self).__name__)
-            self.facts = {**self._facts_of(self._snapshots()[0]), **told}
-            self._launches = [one.number for one in self._record_evidence() if not one.again]
+            of_settings = settings.fact(shlex.join(sys.argv), type(self).__name__)
+            before, _ = self._snapshots()
+            self.facts = {**self._facts_of(before), **of_settings}
+            repeats = self._record_evidence()
+            self._launches = [repeat.number for repeat in repeats if not repeat.again]
         except (provenance.ProvenanceError, disturbance.EvidenceError) as error:
             raise self._failure(f"the job did not end its launches: {error}") from None
         patterns = getattr(self, "sanity_patterns", None)
@@ -77,15 +82,15 @@ class Measured(Recorded):
 
     def _of_each_launch(self, read) -> list:
         """What a function returns in the directory of each launch that counts."""
-        found, stage = [], self._stagedir
+        results, stage = [], self._stagedir
         for number in self._launches:
             self._stagedir = str(Path(stage, f"repeat.{number}"))
             try:
                 with osext.change_dir(self._stagedir):
-                    found.append(read())
+                    results.append(read())
             finally:
                 self._stagedir = stage
-        return found
+        return results
 
     @builtin.run_before("performance", always_last=True)
     def take_the_median_of_each_variable(self):
@@ -94,14 +99,15 @@ class Measured(Recorded):
 
         def values() -> dict[str, float]:
             sn.evaluate(self._sane())  # it may keep what performance functions read
-            return {name: sn.evaluate(one) for name, one in patterns.items()}
+            return {name: sn.evaluate(pattern) for name, pattern in patterns.items()}
 
         older = getattr(self, "perf_patterns", None) or {}  # another way to name them
         patterns = {**self.perf_variables, **older}
         of_launches = self._of_each_launch(values)
-        for name, one in patterns.items():
-            median = sn.defer(self.over_launches(name, [found[name] for found in of_launches]))
+        for name, pattern in patterns.items():
+            samples = [launch[name] for launch in of_launches]
+            median = sn.defer(self.over_launches(name, samples))
             if name in older:
                 self.perf_patterns = {**self.perf_patterns, name: median}
             else:
-                self.perf_variables[name] = sn.make_performance_function(median, one.unit)
+                self.perf_variables[name] = sn.make_performance_function(median, pattern.unit)

@@ -15,16 +15,6 @@ LARGE = 0.5
 SMALL = 0.25
 #: Least bytes of a process by which the kernel's counters can tell: two large pages.
 LEAST = 4 << 20
-#: malloc keeps all buffers up to 32 MiB in its heap, which grows by 64 MiB. Each for itself would
-#: begin and end within a large page, and so have fewer of them.
-ONE_HEAP = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=67108864"
-
-
-def command(pages: str, program: str) -> str:
-    """The command that runs a program with these pages, by src/pages.c."""
-    if pages == "default":
-        return program
-    return f"env GLIBC_TUNABLES={ONE_HEAP} ./pages {pages} {program}"
 
 
 def fault(
@@ -62,9 +52,6 @@ class Pages(Plugin):
     def buffer_bytes(self) -> float:
         """Bytes of the buffers of one repeat, of all processes that have LEAST bytes or more."""
         raise NotImplementedError
-
-    def launch(self, launcher, executable, options=()):
-        return super().launch(launcher, command(self.pages, executable), options)
 
     @builtin.run_before("compile")
     def choose_pages(self):

@@ -4,10 +4,11 @@ import functools
 import shlex
 from dataclasses import dataclass, replace
 
-from reframe.core.buildsystems import SingleSource
+from reframe.core.buildsystems import CustomBuild, SingleSource
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checkout import SOURCES
+from nearmetal.checks.versions import Plugin
 
 #: The option for OpenMP in programs.txt.
 OPENMP = "-fopenmp"
@@ -16,6 +17,7 @@ OPENMP = "-fopenmp"
 @functools.cache
 def flags_of() -> dict[str, tuple[str, ...]]:
     """Compiler flags of our programs, by source."""
+    # Images are built from the same file (src/install.sh).
     rows = (
         line.split()
         for line in (SOURCES / "programs.txt").read_text().splitlines()
@@ -60,6 +62,7 @@ def single_source(source: str, omp_flag: str = OPENMP) -> SingleSource:
     """
     flags = [omp_flag if flag == OPENMP else flag for flag in flags_of()[source]]
     system = SingleSource()
+    # The program reports its flags as the compiler's facts.
     system.cflags = ["-std=c11", *flags, f"""-DNEARMETAL_CFLAGS='"{" ".join(flags)}"'"""]
     system.ldflags = ["-lm"]
     return system
@@ -81,3 +84,54 @@ def is_theirs(check, *suites: str) -> bool:
         known = " or ".join(map(repr, ("nearmetal", *suites)))
         raise SanityError(f"{type(check).__name__}.suite is {check.suite!r}; choose {known}")
     return check.suite in suites
+
+
+class Programs(Plugin):
+    """A check that runs a program of ours, or one of others."""
+
+    #: The program of the check, once `build` has chosen it.
+    target = Program()
+    #: Class of the same program in Java, below src/java/; '' if there is none.
+    java_program = ""
+
+    def build_ours(self, source: str) -> None:
+        """Run a program of src/: compiled by its line in programs.txt, or the image's."""
+        # ReFrame's default name, unless the check has set another.
+        path = getattr(self, "executable", f"./{self.unique_name}")
+        self._run(Program(source, path, self.java_program))
+
+    def run_theirs(self, program: str, where: str) -> None:
+        """Run a program on PATH. The case fails at once if it is missing.
+
+        :arg where: source of the program, for the error.
+        """
+        self._run(Program(path=program, java=self.java_program, where=where))
+
+    def run_installed(self, program: str, feature: str = "") -> None:
+        """Run a program that a site installed.
+
+        :arg feature: of its environments. Default: the check's name.
+        """
+        check = type(self).__name__
+        feature = feature or check
+        self.run_theirs(
+            shlex.quote(program),
+            f"load its module in this environment, which has the feature {feature}, or name it "
+            f"with -S {check}.program=...",
+        )
+
+    def run_script(self, command: str) -> None:
+        """Run a script of src/, which needs no compiler."""
+        self.build_system = CustomBuild()
+        self.build_system.commands = ["true"]
+        self.executable = command
+
+    def _run(self, program: Program) -> None:
+        self.target = program
+        reason = self.runtime.skip_reason_of(program)
+        if reason:
+            self.skip(f"{self.display_name}: {reason}")
+        if self.runtime.is_compiled(program):
+            self.sourcepath = program.source
+        self.build_system = self.runtime.build_system(program)
+        self.executable = self.runtime.command(program)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import shlex
 import statistics
@@ -69,12 +70,14 @@ class Recorded(Plugin):
 
         The job has the locale C: mawk prints and reads a decimal comma where the user's has one.
         """
-        asked = {name for name in self.env_vars if name == "LANG" or name.startswith("LC_")}
+        asked = any(name == "LANG" or name.startswith("LC_") for name in self.env_vars)
         locale = self.env_vars.get("LC_ALL")
         self.env_vars["LC_ALL"] = "C"
         if locale:
             return [f"export LC_ALL={shlex.quote(locale)}"]
-        return ["unset LC_ALL"] if asked else []
+        if asked:
+            return ["unset LC_ALL"]
+        return []
 
     def over_launches(self, name: str, values, within=()) -> float:
         """Median of a variable over the launches.
@@ -82,22 +85,23 @@ class Recorded(Plugin):
         The values are recorded as the variable's samples, and their parts as a second level. A
         median withstands the one launch in hundreds that fails to be typical; a mean does not.
         """
-        samples = [rounded(value) for value in values]
-        within = [[rounded(part) for part in launch] for launch in within if launch]
-        self._refuse_what_is_no_number(name, samples, *within)
+        samples = list(map(rounded, values))
+        parts = [list(map(rounded, launch)) for launch in within if launch]
+        self._refuse_what_is_no_number(name, samples, *parts)
         self.samples = {**self.samples, name: samples}
-        if within:
-            self.within = {**self.within, name: within}
-        return rounded(statistics.median(self.samples[name]))
+        if parts:
+            self.within = {**self.within, name: parts}
+        return rounded(statistics.median(samples))
 
     def _refuse_what_is_no_number(self, name: str, *launches: list[float]) -> None:
         """Raise PerformanceError if a value is not finite.
 
         Readers refuse JSON with NaN or Infinity: stored, it would cost the whole session.
         """
-        bad = [value for values in launches for value in values if not math.isfinite(value)]
+        values = itertools.chain.from_iterable(launches)
+        bad = [str(value) for value in values if not math.isfinite(value)]
         if bad:
-            text = f"{name} is {', '.join(map(str, dict.fromkeys(bad)))} in {len(bad)} value(s)"
+            text = f"{name} is {', '.join(dict.fromkeys(bad))} in {len(bad)} value(s)"
             self._refused = [*self._refused, text]
             raise PerformanceError(f"{text}: see {self.stagedir}/{self.stdout}")
 
@@ -114,7 +118,7 @@ class Recorded(Plugin):
     def _snapshots(self):
         try:
             return provenance.snapshots(
-                *(self._read(f"provenance.{when}") for when in ("before", "after"))
+                self._read("provenance.before"), self._read("provenance.after")
             )
         except provenance.ProvenanceError as error:
             raise self._failure(f"provenance.before or .after: {error}") from None
@@ -126,9 +130,9 @@ class Recorded(Plugin):
 
     def _record_evidence(self) -> list[disturbance.Repeat]:
         """Record the evidence of all repeats. Raises EvidenceError."""
-        found = disturbance.parse(self._read("disturbed.out"), disturbance.rules())
-        self.evidence, self.disturbed, self.unknown_evidence = disturbance.stored(found)
-        return found
+        repeats = disturbance.parse(self._read("disturbed.out"), disturbance.rules())
+        self.evidence, self.disturbed, self.unknown_evidence = disturbance.stored(repeats)
+        return repeats
 
     def _read(self, name, missing=None) -> str:
         try:
@@ -137,9 +141,10 @@ class Recorded(Plugin):
         except OSError as error:
             if missing is not None:
                 return missing
-            words = self._last_words()
-            said = f"the job's last words: {words}; " if words else ""
-            raise self._failure(f"{said}{name} cannot be read: {error.strerror}") from None
+            reason = f"{name} cannot be read: {error.strerror}"
+            if words := self._last_words():
+                reason = f"the job's last words: {words}; {reason}"
+            raise self._failure(reason) from None
         if len(text) > MOST_CHARACTERS:
             raise SanityError(
                 f"{name} has more than {MOST_CHARACTERS} characters: a program wrote without end. "
@@ -149,8 +154,8 @@ class Recorded(Plugin):
 
     def _last_words(self) -> str:
         """The most informative lines that the job wrote; '' if it wrote none."""
-        errors, output = (self._read(name, missing="") for name in (self.stderr, self.stdout))
-        return failures.last_words(errors, output)
+        errors = self._read(self.stderr, missing="")
+        return failures.last_words(errors, self._read(self.stdout, missing=""))
 
     def _failure(self, message: str) -> SanityError:
         cause = self._full_disk(message)
@@ -165,4 +170,6 @@ class Recorded(Plugin):
             with suppress(OSError), open(Path(stage, str(name)), errors="replace") as file:
                 texts.append(file.read(MOST))
         cause = failures.full(stage, "\n".join([*texts, message]))
-        return f"{cause}; " if cause else ""
+        if not cause:
+            return ""
+        return f"{cause}; "

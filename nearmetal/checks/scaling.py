@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import reframe.core.builtins as builtin
-import reframe.utility.sanity as sn
 from reframe.core.exceptions import SanityError
 
-from nearmetal.checks import first_nodes, provenance
+from nearmetal.checks import provenance
+from nearmetal.checks.output import all_of
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.binding import differs, parse_binding
 from nearmetal.checks.settings import NUMBERS, cores_of_node, nodes_of, setting
 from nearmetal.checks.versions import Plugin
+from nearmetal.job.job import Step
+from nearmetal.job.launch import Launch
 from nearmetal.site import foreign
 
 
@@ -51,7 +52,9 @@ class Payload(Plugin):
             return 0
         if (payload := int(sum(payloads))) >= provenance.LEAST_PAYLOAD:
             return payload
-        self.no_transport = f"{payload} bytes are too few to tell" if payload else "none needed"
+        self.no_transport = "none needed"
+        if payload:
+            self.no_transport = f"{payload} bytes are too few to tell"
         return 0
 
 
@@ -61,7 +64,7 @@ class Scaling(Payload):
     A round is one launch on each number. The job has `repeats` rounds, so drift during the job
     affects all numbers alike. The largest number comes first: the launcher uses it by default.
 
-    The check calls `use_processes()` after its setup. In `read_output` it sets `self.launches =
+    The check calls `use_processes()` after its setup. In `read_output` it sets `self.runs =
     self.rounds(...)`: here a round takes the place of a launch.
     """
 
@@ -86,7 +89,8 @@ class Scaling(Payload):
     #: Nodes that the processes fill by default, if the partition has so many.
     default_nodes = 2
 
-    _threads = 1
+    #: Threads of a process, and cores that it is given where they are bound; 0: one.
+    _threads, _cores_each = 1, 0
 
     def use_processes(self, most: int, only: str = "", fits=lambda count: True) -> None:
         """Set the numbers of processes and the shape of the job.
@@ -101,6 +105,7 @@ class Scaling(Payload):
         per_node = self.ranks_per_node
         if not self.processes:
             nodes = min(self.default_nodes, nodes_of(self.current_partition, default=2))
+            # Powers of two, which nearly all programs accept.
             largest = min(most, per_node * nodes)
             self.processes = ",".join(str(2**power) for power in range(largest.bit_length()))
         counts = sorted({int(count) for count in self.processes.split(",")})
@@ -131,63 +136,46 @@ class Scaling(Payload):
         """Bytes that the processes of a launch sent. None if the program does not report them."""
         return None
 
-    def placed(self) -> tuple[int, int]:
+    def _bound(self) -> tuple[int, int]:
         """Processes of the largest launch, and cores of each process if it is bound."""
         if self.runtime.one_process:
             return 1, self.counts[0]
         return self.counts[0], self._threads
 
+    def binding_of_launcher(self) -> str:
+        return self.binding
+
     def nodes_of(self, count: int) -> int:
         """Nodes of `count` processes. Each node is filled before the next."""
         return -(-count // self.per_node)
 
-    def placement(self, count: int) -> list[str]:
-        """Options of srun for `count` processes."""
-        return [
-            f"--nodes={self.nodes_of(count)}",
-            f"--ntasks={count}",
-            f"--ntasks-per-node={min(count, self.per_node)}",
-        ]
+    def placed(self, count: int, **fields) -> Launch:
+        """A launch on `count` processes.
 
-    def launch_on(self, count: int, command: str, launcher=None, further=()) -> str:
-        """The command line of a launch on `count` processes.
-
-        :arg launcher: default: the job's.
-        :arg further: further options of the launcher.
+        :arg fields: further ones of the launch.
         """
-        launcher, options = launcher or self.job.launcher, []
-        first = first_nodes.nodelist(self.nodes_of(count), self.num_nodes, further)
-        if launcher.registered_name == "srun":
-            options = [*further, *self.placement(count), *first]
-        elif self.by_srun():  # srun-mpj places the tasks itself
-            options = [*further, *first]
-        return self.command_line(launcher, command, options, count)
+        return Launch(
+            nodes=self.nodes_of(count),
+            processes=count,
+            processes_per_node=min(count, self.per_node),
+            cores=self._cores_each,
+            **fields,
+        )
 
-    def launch_of_all(self, launcher, command):
-        return self.launch_on(self.counts[0], command, launcher)
+    def on_each_count(self, *options) -> list[Launch]:
+        """A launch with these options of the program on each number of processes."""
+        return [self.placed(count, options=options) for count in self.counts]
 
-    def launch(self, launcher, executable, options=()):
-        command = " ".join([executable, *self.executable_opts])
-        return [self.launch_on(count, command, launcher, options) for count in self.counts]
+    def launches(self) -> list[Launch]:
+        return self.on_each_count()
 
-    @builtin.run_before("run")
-    def bind_processes(self):
-        self.bind_to(self.binding)
+    def everywhere(self) -> Launch:
+        return self.placed(self.counts[0])
 
-    # Last: a duet has then set the components of its job.
-    @builtin.run_before("run", always_last=True)
-    def name_first_nodes(self):
-        if self.by_srun():
-            counts = {self.nodes_of(count) for count in (1, *self.counts)}
-            names = first_nodes.definitions(counts, self.num_nodes, self.probe_options)
-            self.prerun_cmds = [*names, *self.prerun_cmds]
-
-    # Last: all components of the job are then known.
-    @builtin.run_before("run", always_last=True)
-    def read_binding_back(self):
-        options = self.probe_options.split()
-        command = self.launch_on(self.counts[0], "sh binding.sh", further=options)
-        self.prerun_cmds += [f"{command} > binding.out"]
+    def preparations(self) -> list[Step]:
+        # Last: all components of the job are then known.
+        step = {"program": "sh binding.sh", "output": "binding.out"}
+        return [self.placed(self.counts[0], components=self.components, **step)]
 
     def name_values(
         self, quantity: str, unit: str, size: str, value, parts=lambda run: (), rate=None
@@ -204,36 +192,28 @@ class Scaling(Payload):
         :arg parts: function: launch -> values of its parts.
         :arg rate: function: launch -> rate, if the value is none (a time).
         """
-        rate, least = rate or value, self.counts[-1]
+        rate, fewest = rate or value, self.counts[-1]
 
-        def values(name, count):
-            return self.over_launches(
-                name,
-                [value(runs[count]) for runs in self.launches],
-                [parts(runs[count]) for runs in self.launches],
-            )
+        def efficiency(runs: dict, count: int) -> float:
+            return 100 * rate(runs[count]) * fewest / (rate(runs[fewest]) * count)
 
-        def efficiency(name, count):
-            return self.over_launches(
-                name,
-                [
-                    100 * rate(runs[count]) * least / (rate(runs[least]) * count)
-                    for runs in self.launches
-                ],
+        self.perf_variables: dict = {}
+        for count in self.counts:
+            self.define(
+                f"{quantity}_{size}_{self.called(count)}",
+                unit,
+                lambda runs, count=count: value(runs[count]),
+                lambda runs, count=count: parts(runs[count]),
             )
-
-        self.perf_variables = {
-            name: sn.make_performance_function(function, unit_of, name, count)
-            for kind, function, unit_of, counts in (
-                (quantity, values, unit, self.counts),
-                ("efficiency", efficiency, "% of ideal", self.counts[:-1]),
+        for count in self.counts[:-1]:
+            self.define(
+                f"efficiency_{size}_{self.called(count)}",
+                "% of ideal",
+                lambda runs, count=count: efficiency(runs, count),
             )
-            for count in counts
-            for name in [f"{kind}_{size}_{self.called(count)}"]
-        }
 
     def payloads(self):
-        return [self.payload_of(run) for runs in self.launches for run in runs.values()]
+        return list(map(self.payload_of, all_of(self.runs)))
 
     def check_binding(self) -> None:
         """Raise SanityError if the processes ran on other cores than requested."""
@@ -242,8 +222,8 @@ class Scaling(Payload):
             places = parse_binding(text)
         except ParseError as error:
             raise self._failure(f"binding.out: {error}") from None
-        processes, threads = self.placed()
-        wanted = processes * (self.nodes_expected or self.num_nodes) // self.num_nodes
+        processes, threads = self._bound()
+        wanted = processes * self.num_components
         if len(places) != wanted:
             raise self._failure(f"binding.out lists {len(places)} processes instead of {wanted}")
         strangers = {place.host for place in places} - set(self.facts["nodes"])
@@ -273,21 +253,15 @@ class Hybrid(Plugin):
         super().use_processes(most, *which)
         # Threads are bound to cores only if a process has cores of its own. Several processes share
         # the cores of a NUMA node.
-        self._bound = self.binding == "core" and self.threads > 1
-        self.env_vars.update(
-            {
-                "OMP_NUM_THREADS": str(self.threads),
-                "OMP_PLACES": "cores",
-                "OMP_PROC_BIND": "close" if self._bound else "false",
-            }
-        )
-        if self._bound:
-            self.num_cpus_per_task = self.threads
+        bound = self.binding == "core" and self.threads > 1
+        self.env_vars["OMP_NUM_THREADS"] = str(self.threads)
+        self.env_vars["OMP_PLACES"] = "cores"
+        self.env_vars["OMP_PROC_BIND"] = "false"
+        if bound:
+            self.env_vars["OMP_PROC_BIND"] = "close"
+            self.num_cpus_per_task = self._cores_each = self.threads
 
     def called(self, count: int) -> str:
-        return f"{count}x{self.threads}" if self.threads > 1 else str(count)
-
-    def placement(self, count: int) -> list[str]:
-        # srun does not inherit the job's value. If it is given, a process cannot use other cores,
-        # bound or not.
-        return super().placement(count) + [f"--cpus-per-task={self.threads}"] * self._bound
+        if self.threads > 1:
+            return f"{count}x{self.threads}"
+        return str(count)

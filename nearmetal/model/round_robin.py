@@ -13,7 +13,7 @@ from itertools import combinations
 LEAST_SLOT = 0.01
 #: Least number of measured pairs between two switches, where there are as many.
 COVERED = 4
-#: Codes of stored values: in a logarithm of one, and the largest (checks/fleet.py, `packed`).
+#: Codes of stored values: in a logarithm of one, and the largest (`fleet_values.packed`).
 STEPS, MOST_CODE = 2048, 65534
 
 

@@ -12,7 +12,7 @@ from nearmetal.errors import Incomplete, NearmetalError
 from nearmetal.model import metrics
 from nearmetal.model.disturbed import Cause
 
-#: Facts of every case, beside the further ones of its nodes (nearmetal/checks/base.py).
+#: Facts of every case, beside the further ones of its nodes (nearmetal/checks/node_facts.py).
 FACTS = (
     "kernel",
     "hypervisor",

@@ -8,29 +8,10 @@ import subprocess
 import pytest
 import yaml
 
-from nearmetal.checks.first_nodes import definitions, nodelist
 from tests.support.paths import CHECKOUT
 from tests.support.reframe import dry_run
 
 SCRIPT = CHECKOUT / "reframe_checks" / "src" / "first_nodes.sh"
-
-
-def test_a_step_on_fewer_nodes_names_them():
-    assert nodelist(1, 2) == ["--nodelist=$nodes_1"]
-    assert nodelist(2, 2) == []
-    assert nodelist(1, 4, ["--mpi=none", "--het-group=1"]) == ["--nodelist=$nodes_1_of_1"]
-
-
-def test_the_names_are_asked_for_once_a_number_and_component():
-    assert definitions({4, 2, 1}, 4) == [
-        "nodes_1=$(sh first_nodes.sh 1)",
-        "nodes_2=$(sh first_nodes.sh 2)",
-    ]
-    assert definitions([1, 2], 2, "--het-group=0,1 ") == [
-        "nodes_1_of_0=$(sh first_nodes.sh 1 0)",
-        "nodes_1_of_1=$(sh first_nodes.sh 1 1)",
-    ]
-    assert definitions([1], 1) == []
 
 
 SITE = {

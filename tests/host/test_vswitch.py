@@ -182,7 +182,7 @@ RIGHT = {2: on("vm1", "vm2"), 1: on("vm1", "vm1")}
 def test_launches_of_an_application_are_grouped_by_guests():
     fake = a_check(RIGHT)
     vswitch.read_output(fake, TWO + TWO)
-    [runs] = fake.launches
+    [runs] = fake.runs
     assert list(runs) == [2, 1] and fake._rate_of(runs[2]) == runs[2].rate
     assert fake.facts["application"].startswith("LAMMPS ")
     assert fake.payload_bytes() == runs[2].payload_bytes

@@ -1,12 +1,12 @@
 """Made-up sweeps of all nodes, as a results database holds them."""
 
-from nearmetal.checks.fleet import packed
+from nearmetal.checks.fleet_values import packed
 from nearmetal.model.round_robin import pairs
 from tests.support.campaigns import campaign
 
 
 def links_of(slow: dict | None = None, count: int = 6, **changed) -> dict:
-    """What `fleet.stored` makes of a fleet whose links are alike but for some.
+    """What `fleet_values.stored_links` makes of a fleet whose links are alike but for some.
 
     :arg slow: pair -> latency (us), bandwidth there and back (Gb/s).
     """
@@ -39,7 +39,7 @@ HEALTHY = {
 
 
 def nodes_of(slow: dict | None = None, count: int = 8, repeats: int = 3, **changed) -> dict:
-    """What `fleet.stored_nodes` makes of a fleet whose nodes are alike but for some.
+    """What `fleet_values.stored_nodes` makes of a fleet whose nodes are alike but for some.
 
     :arg slow: (number of a node, metric) -> its value in all repeats.
     """
@@ -66,7 +66,7 @@ def session_of_nodes(values: dict, number: int = 1) -> dict:
 
 
 def beside_traffic(**changed) -> dict:
-    """What `fleet.stored_congestion` makes of two nodes beside traffic of six others."""
+    """What `fleet_values.stored_congestion` makes of two nodes beside traffic of six others."""
     return {
         "nodes": [f"n{number}" for number in range(1, 9)],
         "victims": ["n4", "n6"],

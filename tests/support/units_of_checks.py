@@ -13,7 +13,13 @@ from tests.support.paths import CHECKOUT
 
 CHECKS = (CHECKOUT / "reframe_checks", CHECKOUT / "nearmetal" / "checks")
 #: Functions that take a unit -> position of the unit among their arguments.
-TAKES = {"performance_function": 0, "make_performance_function": 1, "name_values": 1, "_add": 2}
+TAKES = {
+    "performance_function": 0,
+    "make_performance_function": 1,
+    "name_values": 1,
+    "define": 1,
+    "_add": 2,
+}
 
 
 @dataclass

@@ -93,7 +93,7 @@ def read(text: str, launcher: str = "mpirun", **attributes):
 
 
 def test_the_check_passes_bound_processes():
-    assert len(read(recorded(BOUND[0])).launches) == 1
+    assert len(read(recorded(BOUND[0])).runs) == 1
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_bindings_are_those_of_the_jobs_nodes_whatever_their_hosts_are_called(ho
         _counters=(nodes, nodes),
         _read=lambda name: "".join(line(task, str(task)) for task in (0, 1)).replace("n1", host),
         _failure=SanityError,
-        placed=lambda: (2, 1),
-        nodes_expected=0,
+        _bound=lambda: (2, 1),
+        num_components=1,
         num_nodes=1,
         facts={"nodes": ["cn-001"]},
         binding="core",

@@ -94,7 +94,8 @@ class Made:
     """What a fleet check is, where it asks which nodes to take."""
 
     keep_what_is_asked_for = fleet.Fleet.keep_what_is_asked_for
-    take_all_nodes, _take = fleet.Fleet.take_all_nodes, fleet.Fleet._take
+    take_all_nodes, _take = fleet.Fleet._take_all_nodes, fleet.Fleet._take
+    _too_few = fleet.Fleet._too_few
     _chosen, _state = fleet.Fleet._chosen, fleet.Fleet._state
     _refuse_other_numbers = fleet.Fleet._refuse_other_numbers
     needs_them_for = "compares nodes with each other"

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from nearmetal.checks import fleet
+from nearmetal.checks import fleet, fleet_values
 from nearmetal.checks.disturbance import without_usage
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.congestion import ALONE, CHANGED, SILENT, TRAFFIC, parse_congestion
@@ -81,24 +81,24 @@ def test_a_node_that_does_not_answer_is_to_blame_alone(rank):
     text = "\n".join(line for line in LINES if line.split()[1:2] != [str(rank)] or line[0] == "#")
     line = next(one for one in text.splitlines() if one.startswith(f"victim {other} latency 0 a"))
     text = text.replace(line, f"victim {other} latency 0 alone failed not done in time")
-    stored = fleet.stored_congestion(parse_congestion(text), "incast", {})
+    stored = fleet_values.stored_congestion(parse_congestion(text), "incast", {})
     assert stored["dead"] == {f"fleet{rank + 1}": SILENT} and not stored["undone"]
 
 
 def test_slots_that_were_not_done_blame_nobody():
     text = OUTPUT.replace(SLOT, f"{' '.join(SLOT.split()[:5])} failed not done in time")
     text = text.replace(RATE, f"{' '.join(RATE.split()[:4])} failed did not stop in time")
-    stored = fleet.stored_congestion(parse_congestion(text), "incast", {})
+    stored = fleet_values.stored_congestion(parse_congestion(text), "incast", {})
     assert not stored["dead"] and set(stored["undone"]) == {
         f"fleet{VICTIM + 1}",
         f"fleet{GENERATOR + 1}",
     }
-    stopped = fleet.stored_congestion(
+    stopped = fleet_values.stored_congestion(
         parse_congestion(text.replace(PAUSE, f"pause {VICTIM} 1.5")), "incast", {}
     )
     assert stopped["undone"] == {f"fleet{VICTIM + 1}": "it stood still for 1.5 s"}
     text = text.replace("failed not done in time", f"failed {CHANGED}")
-    stored = fleet.stored_congestion(parse_congestion(text), "incast", {})
+    stored = fleet_values.stored_congestion(parse_congestion(text), "incast", {})
     assert stored["undone"] == {f"fleet{VICTIM + 1}": CHANGED}
 
 
@@ -149,7 +149,7 @@ def case_of(values: dict):
 
 
 def test_what_is_stored_is_what_was_measured():
-    stored = fleet.stored_congestion(LAUNCHES, "incast", {})
+    stored = fleet_values.stored_congestion(LAUNCHES, "incast", {})
     one = findings.read(case_of(stored))
     assert one.nodes == LAUNCHES[0].nodes and one.repeats == len(LAUNCHES)
     for name in congestion.NAMES:

@@ -115,10 +115,10 @@ def test_the_image_in_a_result_and_in_a_reason_says_what_it_holds(site):
     of_java = of_checks.Image(environ("mpj-native"), site.partition)
     assert of_java.image.startswith("mpj-native (Open MPI 5.0.7") and "sha256:" in of_java.image
     facts = ["mpj-native.sif (Open MPI 5.0.7", "MPJ Express 0.44", "make images "]
-    assert not lacking(of_java.obstacle("srun"), *facts)
+    assert not lacking(of_java.skip_reason("srun"), *facts)
     (site.root / "our images.lock").unlink()
     of_checks.locked.cache_clear()
-    assert "our images/mpj-native.sif: make images " in of_java.obstacle("srun")
+    assert "our images/mpj-native.sif: make images " in of_java.skip_reason("srun")
 
 
 def test_what_a_damaged_lock_lacks_is_said(tmp_path):
@@ -334,7 +334,7 @@ def environ(image, *features):
 
 def test_why_an_environment_cannot_run_is_said(site):
     def obstacle(image, partition=site.partition):
-        return of_checks.Image(environ(image), partition).obstacle("srun")
+        return of_checks.Image(environ(image), partition).skip_reason("srun")
 
     assert obstacle("openmpi") == ""
     assert not lacking(obstacle("mpich"), "our images/mpich.sif", "make images ")

@@ -3,15 +3,13 @@ in the lab."""
 
 import inspect
 import re
-import subprocess
 
 import pytest
 from reframe.core.environments import Environment
 
 from nearmetal import results
-from nearmetal.checks import disturbance
 from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.duet import base, script
+from nearmetal.checks.duet import base
 from nearmetal.checks.duet.variants import set_anew
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.duet import order, parse_duet
@@ -20,9 +18,7 @@ from nearmetal.judge import duet
 from tests.support import foreign_sessions
 from tests.support.campaigns import with_medians
 from tests.support.command import run  # noqa: F401 (a fixture)
-from tests.support.marked import marked
 from tests.support.measured import printed, rows
-from tests.support.paths import SOURCES
 from tests.support.recorded import recorded, session, store
 from tests.support.said import lacking
 
@@ -92,63 +88,6 @@ def test_a_launch_that_is_missing_or_out_of_turn_is_refused(damage, words):
     assert damaged != RECORDED
     with pytest.raises(ParseError, match=words):
         parse_duet(damaged, 2)
-
-
-def test_what_prepares_a_launch_of_b_is_gone_when_a_runs_next_and_a_failure_ends_the_job(tmp_path):
-    say = 'echo "$LIBRARY"'
-    lines = [
-        "set -e",
-        "LIBRARY=one",
-        *script.functions({"a": ((), [say], "echo"), "b": (("LIBRARY=two",), [say], "echo")}),
-        *script.calls(2),
-    ]
-    done = subprocess.run(
-        ["bash", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert [launch.text for launch in parse_duet(done.stdout, 2)] == [
-        "one\n",
-        "two\n",
-        "two\n",
-        "one\n",
-    ]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "counters.0.a",
-        "counters.0.b",
-        "counters.1.a",
-        "counters.1.b",
-    ]
-    lines = [
-        "set -e",
-        *script.functions({"a": ((), ["true"], "true"), "b": (("false",), [say], "true")}),
-        *script.calls(2),
-    ]
-    done = subprocess.run(
-        ["bash", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 1 and done.stdout.count("duet") == 2
-
-
-def test_each_launch_is_judged_by_the_counters_of_the_one_before(tmp_path):
-    for name in ("repeats.sh", "disturbed.awk"):
-        (tmp_path / name).write_text((SOURCES / name).read_text())
-    counters = "n1 clock.uptime=%d\nn1 count.cpu.busy=0\nn1 count.cpu.idle=%d\n"
-    counters += "n1 count.cpu.steal=0\nn1 count.nic_errors=%d\nn1 lo.rx_bytes=0\n"
-    (tmp_path / "provenance.before").write_text(marked(counters) % (1, 1, 0))
-    count = (
-        f"printf '{marked(counters)}'".replace("\n", "\\n") + " $((turn+2)) $((turn+2)) $((turn/2))"
-    )
-    usage = "echo '# nearmetal usage: host=n1 wall=2 cpu=1 all=1 wait=%s'"
-    variants = {"a": ((), [usage % 0], count), "b": ((), [usage % 1], count)}
-    functions = script.functions(variants, "waited=0.4 out")
-    lines = ["set -e", ". ./repeats.sh", *functions, *script.calls(2), "echo finished"]
-    with (tmp_path / "out").open("w") as out:
-        subprocess.run(["bash", "-c", "\n".join(lines)], cwd=tmp_path, stdout=out, check=True)
-    assert (tmp_path / "out").read_text().endswith("finished\n")
-    found = disturbance.parse((tmp_path / "disturbed.out").read_text(), disturbance.rules())
-    assert [one.values["waited"] for one in found] == [0, 0.5, 0.5, 0]
-    assert [bool(one.causes) for one in found] == [False, True, True, False]
-    assert [one.values["nic_errors"] for one in found] == [0, 0, 1, 0]
-    assert not any(one.again or one.unknown for one in found)
 
 
 def test_what_an_environment_adds_to_is_not_unset_for_the_other():
@@ -339,5 +278,5 @@ def test_a_campaign_is_not_mistaken_for_a_duet_nor_a_duet_for_a_campaign(
 def test_what_a_duet_keeps_of_itself_hides_no_method_of_a_check():
     text = inspect.getsource(base)
     kept = set(re.findall(r"self\.(\w+)(?:: \w+)? = ", text))
-    assert "_said" in kept
+    assert "_facts_of_duet" in kept
     assert not {name for name in kept if callable(getattr(NearmetalCheck, name, None))}

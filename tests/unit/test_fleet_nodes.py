@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from nearmetal.checks import fleet
+from nearmetal.checks import fleet_values
 from nearmetal.checks.disturbance import without_usage
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.nodes import SILENT, parse_nodes
@@ -92,7 +92,7 @@ def case_of(values: dict):
 
 def test_what_is_stored_is_what_was_measured():
     launches = parse_nodes(NODES)
-    one = findings.read(case_of(fleet.stored_nodes(launches, {}, {})))
+    one = findings.read(case_of(fleet_values.stored_nodes(launches, {}, {})))
     assert one.nodes == launches[0].nodes and one.repeats == 3 and not one.odd
     for name in node_metrics.NAMES:
         for found, launch in zip(one.values[name], launches, strict=True):
@@ -104,7 +104,7 @@ def test_what_is_stored_is_what_was_measured():
 def test_a_node_that_failed_in_every_repeat_and_the_cpus_of_another_are_stored():
     text = NODES.replace("node 3 0 memory ", "node 3 0 memory failed a wrong result\n#")
     text = re.sub(r"(host=fleet5 cpu=\d) allowed_cpus=2", r"\1 allowed_cpus=1", text)
-    values = fleet.stored_nodes(parse_nodes(text), {}, {})
+    values = fleet_values.stored_nodes(parse_nodes(text), {}, {})
     assert values["dead"]["fleet4"]["memory"] == "a wrong result"
     assert values["odd"] == {"fleet5": {"cpus_allowed": ["1", "2", 7]}}
     assert np.isnan(findings.read(case_of(values)).values["memory"][:, 3]).all()
@@ -302,7 +302,7 @@ def test_files_are_written_even_if_nobody_reads_the_text(run, tmp_path, monkeypa
         {"repeats": 10**12},
         {"memory": {}},
         {"memory": {"least": 1, "codes": "?"}},
-        {"noise": fleet.packed([150.0] * 24)},
+        {"noise": fleet_values.packed([150.0] * 24)},
         {"dead": []},
         {"dead": {"n1": {"memories": "no answer"}}},
         {"dead": {"$(id)": {"memory": "no answer"}}},

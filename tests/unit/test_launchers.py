@@ -9,8 +9,7 @@ import pytest
 from reframe.core.backends import getlauncher
 from reframe.core.exceptions import ConfigError
 
-from nearmetal.checks.base import NearmetalCheck
-from nearmetal.checks.launchers import OPTIONS, advice, binding_options
+from nearmetal.job.launchers import OPTIONS, advice, binding_options, with_binding
 from nearmetal.site import prun  # noqa: F401 - the import registers it
 from nearmetal.site.configuration import refuse_unusable_scheduler
 from nearmetal.site.system import System
@@ -51,20 +50,17 @@ def test_the_advice_names_the_launchers_option(launcher, binding, facts):
 
 
 @pytest.mark.parametrize(
-    "name, options, bound",
+    "name, options",
     [
-        ("mpirun", ["--bind-to", "none"], True),
-        ("srun", ["--cpu-bind=none"], True),
-        ("ssh", [], False),
+        ("mpirun", ["--site", "--bind-to", "none"]),
+        ("srun", ["--site", "--cpu-bind=none"]),
+        ("ssh", ["--site"]),
     ],
 )
-def test_a_check_binds_once(name, options, bound):
-    """Open MPI refuses an option that is given twice."""
-    launcher = SimpleNamespace(registered_name=name, options=[])
-    check = SimpleNamespace(job=SimpleNamespace(launcher=launcher))
-    for _ in range(2):
-        assert NearmetalCheck.bind_to(check, "none") is bound
-    assert launcher.options == options
+def test_a_launcher_binds_after_the_sites_options_and_stays_as_it_is(name, options):
+    launcher = SimpleNamespace(registered_name=name, options=["--site"])
+    assert with_binding(launcher, "none").options == options
+    assert with_binding(launcher, "").options == launcher.options == ["--site"]
 
 
 @pytest.mark.skipif(bool(importlib.util.find_spec("flux")), reason="Flux's bindings are installed")

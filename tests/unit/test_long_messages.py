@@ -20,10 +20,13 @@ class Skipped(Exception):
 class Fake(SimpleNamespace):
     """A check at some point of its pipeline."""
 
-    _bandwidth = pingpong._bandwidth
+    define, over_runs = pingpong.define, pingpong.over_runs
+    _options = pingpong._options
+    _imb_options = pingpong._imb_options
+    _give_long_messages_time = pingpong._give_long_messages_time
 
-    def by_srun(self):
-        return False
+    def is_dry_run(self):
+        return True
 
     def skip(self, reason):
         raise Skipped(reason)
@@ -47,21 +50,21 @@ def fake(max_bytes: int = GIB, **attributes) -> Fake:
         "runtimes": (SimpleNamespace(java=False),),
         "current_partition": SimpleNamespace(extras={}),
         "perf_variables": {},
-        "launches": parse_imb(recorded("pingpong_1GiB")),
+        "runs": parse_imb(recorded("pingpong_1GiB")),
     }
     return Fake(**{**usual, **attributes})
 
 
 def options(check) -> dict:
-    pingpong.set_command(check)
-    words = [word for word in check.executable_opts if word != "PingPong"]
+    [launch] = pingpong.launches(check)
+    words = [str(word) for word in launch.options if word != "PingPong"]
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
 def test_the_default_is_unchanged():
     check = fake(module.LARGEST)
-    pingpong.give_long_messages_time(check)
-    pingpong.name_the_longest(check)
+    pingpong.configure(check)
+    pingpong.name_variables(check)
     assert check.time_limit == 600 and check.perf_variables == {}
     assert options(check) == {
         "--max-time": "0.5",
@@ -101,13 +104,13 @@ def test_one_gibibyte_has_a_command_for_each_program():
 def test_the_time_is_bounded(attributes, minutes, monkeypatch):
     monkeypatch.setattr(module, "MAX_TIME_LIMIT", Fact("max_time_limit", float))
     check = fake(**attributes)
-    pingpong.give_long_messages_time(check)
+    pingpong.configure(check)
     assert check.time_limit // 60 == minutes
 
 
 def test_java_has_no_long_messages_and_says_so():
     with pytest.raises(Skipped, match="Java measures up to 4 MiB"):
-        pingpong.give_long_messages_time(fake(runtime=SimpleNamespace(java=True)))
+        pingpong.configure(fake(runtime=SimpleNamespace(java=True)))
 
 
 @pytest.mark.parametrize(
@@ -116,11 +119,11 @@ def test_java_has_no_long_messages_and_says_so():
 )
 def test_the_longest_message_has_a_variable(longest, name):
     check = fake(longest)
-    pingpong.name_the_longest(check)
+    pingpong.name_variables(check)
     [(variable, measured)] = check.perf_variables.items()
     assert variable == name and measured.unit == "Gb/s"
     size = 1 << (longest.bit_length() - 1)
-    wanted = 8 * size / check.launches[0].rows[size].latency_us / 1000
+    wanted = 8 * size / check.runs[0].rows[size].latency_us / 1000
     assert measured.evaluate() == (name, [pytest.approx(wanted)])
 
 

@@ -9,6 +9,7 @@ from reframe.core.exceptions import SanityError
 from nearmetal.checks import pages, provenance
 from nearmetal.checks.duet.variants import PageSizes
 from nearmetal.checks.pages import Pages
+from nearmetal.job.launch import Side, with_pages
 from reframe_checks.collectives import collectives
 from reframe_checks.hpcc import hpcc
 from reframe_checks.npb import CLASSES, KEYS, ROWS, array_bytes, npb
@@ -57,12 +58,12 @@ def snapshots(**given):
 
 
 def test_a_program_is_run_as_it_is_unless_pages_are_asked_for():
-    assert pages.command("default", "./x") == "./x"
+    assert with_pages("default", "./x") == "./x"
     for kind in ("small", "large"):
-        words = pages.command(kind, "./x --max-time 1").split()
+        words = with_pages(kind, "./x --max-time 1").split()
         assert words[0] == "env" and words[2:] == ["./pages", kind, "./x", "--max-time", "1"]
     # So that pages are the one difference between the two.
-    assert pages.command("small", "x").replace("small", "large") == pages.command("large", "x")
+    assert with_pages("small", "x").replace("small", "large") == with_pages("large", "x")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_hpcc_holds_each_node_against_its_part_of_the_matrix(kind, given, words)
         hpcc,
         page_size=kind,
         num_nodes=2,
-        launches=[SimpleNamespace(matrix_bytes=40 * MIB)],
+        runs=[SimpleNamespace(matrix_bytes=40 * MIB)],
         _counters=snapshots(node1=given * MIB, node2=given * MIB),
     )
     if not words:
@@ -181,14 +182,13 @@ def test_a_check_whose_pages_nobody_chose_needs_no_counters():
 
 def test_a_duet_runs_its_program_with_the_pages_of_each():
     kind = PageSizes(["small", "large"])
-    check = fake(pages="default", runtime=None, executable="./x")
-    assert kind.obstacle(check) == ""
-    a, b = kind.variants(check)
-    assert a.executable == pages.command("small", "./x") and a.settings == {"pages": "small"}
-    assert b.executable == pages.command("large", "./x") and b.settings == {"pages": "large"}
+    check = fake(pages="default")
+    assert kind.skip_reason(check) == "" and kind.setting == "pages"
+    a, b = kind.sides(Side(None, None, "./x"))
+    assert (a.pages, b.pages) == ("small", "large") and a.program == b.program == "./x"
     kind.build(check)
     assert check.postbuild_cmds
     with pytest.raises(SanityError, match="leave pages out"):
-        kind.obstacle(fake(pages="small"))
+        kind.skip_reason(fake(pages="small"))
     with pytest.raises(SanityError, match="'huge' is unknown"):
-        PageSizes(["small", "huge"]).obstacle(check)
+        PageSizes(["small", "huge"]).skip_reason(check)

@@ -35,7 +35,7 @@ from tests.support.recorded import recorded
 
 def check(requested, launches, **attributes):
     """Run the comparison of the base class, for a check with these attributes."""
-    fake = SimpleNamespace(launches=launches, **attributes)
+    fake = SimpleNamespace(runs=launches, **attributes)
     fake.requested = lambda: requested(fake)
     NearmetalCheck.expect_what_was_asked(fake)
 

@@ -84,10 +84,10 @@ def test_the_program_of_b_is_a_file_of_its_own():
 
 
 def test_programs_of_others_are_refused_in_an_image_and_in_java(runtime):
-    assert runtime("mpi").obstacle_of(IMB) == ""
-    obstacle = runtime("mpi", image="openmpi").obstacle_of(IMB)
+    assert runtime("mpi").skip_reason_of(IMB) == ""
+    obstacle = runtime("mpi", image="openmpi").skip_reason_of(IMB)
     assert not lacking(obstacle, "not in the image openmpi")
-    assert "no program in Java" in runtime("mpj").obstacle_of(IMB)
+    assert "no program in Java" in runtime("mpj").skip_reason_of(IMB)
 
 
 @pytest.mark.parametrize("suite", sorted(SUITES))
@@ -115,7 +115,7 @@ def test_mpj_native_starts_as_programs_in_c(runtime):
     own = getlauncher("srun")()
     native = runtime("mpj", "mpj_native", settings={**SETTINGS, "device": "threads"})
     assert native.launcher(own) is own and not native.one_process
-    assert native.obstacle("srun") == "" and "started with srun" in native.obstacle("mpirun")
+    assert native.skip_reason("srun") == "" and "started with srun" in native.skip_reason("mpirun")
     build, compile_program = native.build_commands(PINGPONG)
     assert build.endswith("/mpj-native/build.sh library.mpj-mpj_native")
     assert not lacking(compile_program, "-cp library.mpj-mpj_native", "java/PingPong.java")
@@ -142,9 +142,9 @@ def test_mpj_native_starts_as_programs_in_c(runtime):
 def test_only_mpj_native_sends_direct_buffers(runtime):
     settings = {**SETTINGS, "buffers": "off_heap"}
     native = runtime("mpj", "mpj_native", settings=settings)
-    assert native.obstacle("srun") == "" and native.asked()["buffers"] == "off_heap"
+    assert native.skip_reason("srun") == "" and native.asked()["buffers"] == "off_heap"
     assert "--buffers=off_heap PingPong" in native.command(PINGPONG)
-    assert "leave java_buffers out" in runtime("mpj", settings=settings).obstacle("srun")
+    assert "leave java_buffers out" in runtime("mpj", settings=settings).skip_reason("srun")
 
 
 @pytest.mark.parametrize("features, extras", [([], {}), (["spack"], {"spack_env": "mpj-native"})])
@@ -152,13 +152,13 @@ def test_mpj_native_needs_a_checkout(runtime, monkeypatch, tmp_path, features, e
     of_checkout = runtime("mpj", "mpj_native", *features, **extras)
     assert of_checkout.build_commands(PINGPONG)[0].startswith(f"sh {NATIVE}/build.sh library.")
     monkeypatch.setattr("nearmetal.checks.runtime.jvm.NATIVE", tmp_path)
-    assert "use a checkout" in of_checkout.obstacle("srun")
+    assert "use a checkout" in of_checkout.skip_reason("srun")
 
 
 def test_mpj_native_of_an_image_is_not_compiled_again(runtime, monkeypatch, tmp_path):
     monkeypatch.setattr("nearmetal.checks.runtime.jvm.NATIVE", tmp_path)
     of_image = runtime("mpj", "mpj_native", image="openmpi")
-    assert "checkout" not in of_image.obstacle("srun")
+    assert "checkout" not in of_image.skip_reason("srun")
     assert of_image.build_commands(PINGPONG) == ["true"]
     java = "/opt/nearmetal/share/java"
     facts = ["openmpi.sif sh", "--library=native", f"--classes={java}/classes.native"]
@@ -169,30 +169,28 @@ def test_an_image_is_verified_for_the_launcher_that_starts_it(runtime):
     of_image = runtime("mpi", image="openmpi")
     for launcher, pmi in (("srun", "pmix"), ("mpirun", "none")):
         verified, trial = of_image.preparations(
-            lambda launcher, command: f"{launcher.registered_name} {command}",
-            SimpleNamespace(registered_name=launcher),
-            2,
+            lambda command, launcher=launcher: f"{launcher} {command}", launcher == "srun", 2
         )
         assert verified.startswith("sh image.sh apptainer") and verified.endswith(f" {pmi}")
         assert f"timeout 120 {launcher} apptainer exec" in trial and "--ranks 2" in trial
-    assert runtime("mpi").preparations(None, None, 2) == []
+    assert runtime("mpi").preparations(None, True, 2) == []
 
 
 def test_software_of_spack_comes_and_goes_by_path(runtime):
     spack = runtime("mpi", "spack", spack_env="openmpi")
-    assert spack.arrival() == [". /stage/load.sh"] and spack.departure() == ["PATH=$spackless"]
+    assert spack.env_setup() == [". /stage/load.sh"] and spack.env_teardown() == ["PATH=$spackless"]
     in_java = runtime("mpj", "spack", spack_env="fastmpj")
-    assert in_java.arrival() == spack.arrival() and runtime("mpj").arrival() == []
+    assert in_java.env_setup() == spack.env_setup() and runtime("mpj").env_setup() == []
 
 
 def test_software_of_spack_that_nobody_installed_is_an_obstacle(runtime, monkeypatch):
-    assert runtime("mpi", "spack", spack_env="openmpi").obstacle("srun") == ""
+    assert runtime("mpi", "spack", spack_env="openmpi").skip_reason("srun") == ""
     monkeypatch.setattr("nearmetal.checks.runtime.spack.absence", lambda *_: "not installed")
     partition = SimpleNamespace(fullname="here:cc", features=[], extras={})
     of_nobody = [environ("mpi", "spack"), partition, lambda _: None]
-    assert runtime_of(*of_nobody).obstacle("srun") == "not installed"
+    assert runtime_of(*of_nobody).skip_reason("srun") == "not installed"
     in_java = [environ("mpj", "spack"), partition, lambda _: None, lambda _: SETTINGS]
-    assert runtime_of(*in_java).obstacle("srun") == "not installed"
+    assert runtime_of(*in_java).skip_reason("srun") == "not installed"
 
 
 def test_a_duet_records_what_holds_for_each(runtime):

@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from nearmetal import results
-from nearmetal.checks import fleet
+from nearmetal.checks import fleet_values
 from nearmetal.checks.disturbance import without_usage
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.links import SILENT, Launch, Link, parse_links
@@ -102,7 +102,7 @@ def test_damage_ends_as_a_sentence_or_as_figures():
 
 def test_what_is_stored_is_what_was_measured():
     launches = parse_links(LINKS)
-    data = session(fleet.stored(launches, {}, {}))
+    data = session(fleet_values.stored_links(launches, {}, {}))
     [case, *_] = parse_session(data, "here").cases
     one = sweep.read(case)
     assert one.nodes == launches[0].nodes and one.repeats == 3 and not one.dead
@@ -116,9 +116,9 @@ def test_what_is_stored_is_what_was_measured():
 
 def test_stored_values_are_those_of_before_to_a_small_part_of_a_percent():
     values = [1e-3, 7.5, math.nan, 8e4, 20.0]
-    found = sweep.unpacked(fleet.packed(values), len(values), "here")
+    found = sweep.unpacked(fleet_values.packed(values), len(values), "here")
     assert found == pytest.approx(values, rel=3e-4, nan_ok=True)
-    assert np.isnan(sweep.unpacked(fleet.packed([math.nan] * 3), 3, "here")).all()
+    assert np.isnan(sweep.unpacked(fleet_values.packed([math.nan] * 3), 3, "here")).all()
 
 
 SLOW = {pair: (40, 4.5, 4.5) for pair in pairs(6, 5) if 2 in pair}
@@ -180,7 +180,7 @@ def test_a_fleet_too_small_to_name_a_node_is_not_healthy(run, tmp_path, data, no
         links_of(gbps={"least": 9, "codes": base64.b64encode(b"x").decode()}),
         links_of(gbps={"least": 9, "codes": base64.b64encode(zlib.compress(b"1234")).decode()}),
         links_of(gbps={"least": 9, "codes": base64.b64encode(zlib.compress(b"123")).decode()}),
-        links_of(gbps={**fleet.packed([9] * 15), "least": 0}),
+        links_of(gbps={**fleet_values.packed([9] * 15), "least": 0}),
         links_of(rounds=4),
         links_of(rounds=0),
         links_of(rounds=-1),
@@ -482,13 +482,13 @@ def test_variables_tell_the_worst_node_and_the_spread():
     for pair in [pair for pair in links if 2 in pair]:
         links[pair] = [Link(40, 9, 4) if pair[0] == 2 else Link(40, 4, 9)]
     launch = Launch(tuple("abcdef"), links)
-    us = fleet.of_nodes(launch, "latency_us", "latency_us")
+    us = fleet_values.of_nodes(launch, "latency_us", "latency_us")
     assert max(us) == 40 and sorted(us)[-3] < 22
     # Node 2 receives at 4 Gb/s, and sends at 9.
-    gbps = fleet.of_nodes(launch, "gbps", "gbps_back")
+    gbps = fleet_values.of_nodes(launch, "gbps", "gbps_back")
     assert min(gbps) == 4 and sorted(gbps)[1] > 8
     times = [20 * math.exp(0.05 * z) for z in np.random.default_rng(1).standard_normal(2000)]
-    assert fleet.spread(times) == pytest.approx(5, rel=0.1)
+    assert fleet_values.spread(times) == pytest.approx(5, rel=0.1)
 
 
 def test_large_fleets_measure_a_selection_of_pairs():
@@ -514,9 +514,11 @@ def test_switches_are_stored_where_slurm_knows_them():
     launches = parse_links(LINKS)
     names = launches[0].nodes
     known = {name: f"leaf{place // 2}" for place, name in enumerate(names)}
-    assert fleet.stored(launches, {}, {})["switches"] == []
-    assert fleet.stored(launches, {}, {names[0]: "a"})["switches"] == []
-    [case, *_] = parse_session(session(fleet.stored(launches, {}, known)), "here").cases
+    assert fleet_values.stored_links(launches, {}, {})["switches"] == []
+    assert fleet_values.stored_links(launches, {}, {names[0]: "a"})["switches"] == []
+    [case, *_] = parse_session(
+        session(fleet_values.stored_links(launches, {}, known)), "here"
+    ).cases
     assert sweep.read(case).switches == tuple(known.values())
 
 

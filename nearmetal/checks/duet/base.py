@@ -9,7 +9,6 @@ import reframe.utility.typecheck as typ
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks import disturbance, provenance
-from nearmetal.checks.duet import script
 from nearmetal.checks.duet.variants import KINDS
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.duet import order, parse_duet
@@ -19,16 +18,16 @@ from nearmetal.checks.settings import setting
 from nearmetal.checks.versions import Plugin
 
 
-def by_variant(curves: dict, turns) -> dict:
+def by_variant(curves: dict, launches) -> dict:
     """Each curve of all launches as two, `NAME_a` and `NAME_b`, with one sample per pair."""
-    return {
-        f"{name}_{letter}": {
-            size: [value for turn, value in zip(turns, samples) if turn.variant == letter]
-            for size, samples in curve.items()
-        }
-        for name, curve in curves.items()
-        for letter in "ab"
-    }
+    divided: dict[str, dict] = {}
+    for name, curve in curves.items():
+        for letter in "ab":
+            half = divided.setdefault(f"{name}_{letter}", {})
+            for size, samples in curve.items():
+                pairs = zip(launches, samples)
+                half[size] = [value for launch, value in pairs if launch.variant == letter]
+    return divided
 
 
 class Duet(Plugin):
@@ -56,27 +55,25 @@ class Duet(Plugin):
     @builtin.run_after("init", always_last=True)
     def choose_kind(self):
         self.no_baseline = "A and B are judged as pairs within the job: nearmetal duet"
-        asked = {name: list(getattr(self, name)) for name in KINDS if getattr(self, name)} or dict(
-            [self.by_default]
-        )
-        self._asked, self.kind_name = asked, next(iter(asked))
-        names = asked[self.kind_name]
+        self._asked = {name: list(getattr(self, name)) for name in KINDS if getattr(self, name)}
+        if not self._asked:
+            self._asked = dict([self.by_default])
+        self.kind_name = next(iter(self._asked))
+        names = self._asked[self.kind_name]
         # Set early: `nearmetal duet` needs them for a duet that fails before it measures, too.
-        self._said = {
-            "duet": self.kind_name,
-            **{f"duet.{letter}": name for letter, name in zip("ab", names)},
-        }
-        self.facts = {**self.facts, **self._said}
-        if len(asked) == 1 and len(names) == 2 and self.kind_name in self.kinds:
+        self._facts_of_duet = {"duet": self.kind_name}
+        for letter, name in zip("ab", names):
+            self._facts_of_duet[f"duet.{letter}"] = name
+        self.facts = {**self.facts, **self._facts_of_duet}
+        if len(self._asked) == 1 and len(names) == 2 and self.kind_name in self.kinds:
             self.kind = KINDS[self.kind_name](names)
             self.kind.select(self)
 
+    # A hook, since the check has then chosen its shape: hooks of a class run after those of its
+    # bases.
     @builtin.run_after("setup")
-    def launch_each_once_a_pair(self):
+    def configure_both(self):
         self.decide("repeats", self.pairs, f"but a duet has {self.pairs} pairs: set `pairs`")
-
-    @builtin.run_after("setup")
-    def say_what_cannot_be_compared(self):
         if len(self._asked) > 1:
             raise SanityError(
                 f"{' and '.join(self._asked)} are set, but a duet compares one of them: give one"
@@ -88,20 +85,21 @@ class Duet(Plugin):
                 f"-S {self.kind_name}={','.join((names * 2)[:2])}"
             )
         try:
-            order(self.pairs)
+            self.turns = order(self.pairs)
         except ParseError as error:
             raise SanityError(str(error)) from None
         if self.kind_name not in self.kinds:
             self.skip(
                 f"{self.display_name} compares {' or '.join(self.kinds)}, not {self.kind_name}"
             )
-        if obstacle := self.kind.obstacle(self):
+        if reason := self.kind.skip_reason(self):
             self.skip(
                 f"{self.display_name} of {','.join(names)}: {self.current_partition.fullname} "
-                f"{obstacle}"
+                f"{reason}"
             )
         self.runtimes = self.kind.runtimes(self)
 
+    # After the build of A, from whose environment it changes to that of B.
     @builtin.run_before("compile")
     def build_the_other(self):
         self.kind.build(self)
@@ -110,63 +108,72 @@ class Duet(Plugin):
     def add_to_the_job(self):
         self.kind.submit(self)
 
-    def measurement(self, probe):
-        """The functions that launch A and B, and the calls of all launches."""
-        variants = {}
-        self._variants = dict(zip("ab", self.kind.variants(self)))
-        for letter, variant in self._variants.items():
-            counters = self.probe("".join(f"{option} " for option in variant.options)) + " counters"
-            launcher = variant.runtime.launcher(self.job.launcher)
-            commands = self.launch(launcher, variant.executable, variant.options)
-            variants[letter] = variant.prepare, commands, counters
-        calls = [*script.calls(self.pairs), f"{probe} counters > provenance.after"]
-        if not self.kind.same_nodes:
-            return script.functions(variants), calls
-        judge = f"{self.limits_of_disturbance()} {self.stdout}"
-        return [". ./repeats.sh", *script.functions(variants, judge)], calls
+    def sides(self):
+        """The sides A and B of the job."""
+        [side] = super().sides()
+        return self.kind.sides(side)
 
     def _measured(self, text):
-        if self.kind.same_nodes:
+        if not self.components:
             self._record_evidence()
         return disturbance.without_usage(text)
 
+    def _read_as(self, letter: str) -> None:
+        """Give the check the setting in which A and B differ, to read what one of them did."""
+        if self.kind.setting:
+            setattr(self, self.kind.setting, self.kind.names["ab".index(letter)])
+
     def read_output(self, text):
-        """Let the check parse each launch alone, then all launches of each variant.
+        """Let the check parse each launch alone, then all launches of each side.
 
         So a duet refuses all output that the check refuses.
         """
-        said, factors = {}, []
 
         def read(text):
             super(Duet, self).read_output(text)
             self.expect_what_was_asked()
 
-        self._turns = parse_duet(text, self.pairs)
-        self._launches = {}
-        for letter, variant in self._variants.items():
-            for name, value in variant.settings.items():
-                setattr(self, name, value)
-            own = [launch for launch in self._turns if launch.variant == letter]
+        self._launches = parse_duet(text, self.pairs)
+        self._runs = {}
+        facts: dict[str, list[str]] = {}
+        for letter in "ab":
+            self._read_as(letter)
+            own = [launch for launch in self._launches if launch.variant == letter]
             for launch in own:
                 self.repeats = 1
                 self._reading(launch.name, read, launch.text)
             self.repeats = self.pairs
             self._reading(letter.upper(), read, "".join(launch.text for launch in own))
-            self._launches[letter] = self.launches
-            said[letter] = {"mpi_library": self.mpi_library, "compiler": self.compiler}
-            factors.append(self.factors())
-        for name in ("mpi_library", "compiler"):
-            setattr(self, name, both([words[name] for words in said.values()]))
-        for name in factors[0]:
-            self.facts = {**self.facts, name: both([words[name] for words in factors])}
-        self.launches = [self._launches[turn.variant][turn.pair] for turn in self._turns]
-        self.facts = {**self.facts, **self._said}
+            self._runs[letter] = self.runs
+            program = {"mpi_library": self.mpi_library, "compiler": self.compiler}
+            for name, value in {**program, **self.factors()}.items():
+                facts.setdefault(name, []).append(value)
+        self.mpi_library = both(facts.pop("mpi_library"))
+        self.compiler = both(facts.pop("compiler"))
+        self.runs = [self._runs[launch.variant][launch.pair] for launch in self._launches]
+        shared = {name: both(values) for name, values in facts.items()}
+        self.facts = {**self.facts, **shared, **self._facts_of_duet}
 
-    def _reading(self, whose, read, text):
+    def _reading(self, name, read, *arguments):
+        """Read something. A failure names the launch."""
         try:
-            read(text)
+            read(*arguments)
         except (ParseError, SanityError) as error:
-            raise SanityError(f"{whose}: {error}") from None
+            raise SanityError(f"{name}: {error}") from None
+
+    def _counters_of_launches(self):
+        """Yield each launch with the counters of its nodes before and after it."""
+        last = dict(self._counters[0])
+        for launch in self._launches:
+            after = provenance.parse(self._read(f"counters.{launch.pair}.{launch.variant}"))
+            if len(after) != self.num_nodes or not set(after) <= set(last):
+                raise SanityError(
+                    f"{launch.name} ran on {', '.join(after)}, where the job has {', '.join(last)}"
+                )
+            yield launch, {host: last[host] for host in after}, after
+            # Only the first probe describes the NICs. The next launch counts from here.
+            for host, facts in after.items():
+                last[host] = {**last[host], **facts}
 
     def check_transport(self):
         """Check the transport of each launch, from the counters before and after it.
@@ -175,55 +182,42 @@ class Duet(Plugin):
         """
         if not self.payload_bytes():
             return
-        last, everything = dict(self._counters[0]), self.launches
-        found: dict[str, set] = {"a": set(), "b": set()}
-        for turn, launch in zip(self._turns, everything):
-            after = provenance.parse(self._read(f"counters.{turn.pair}.{turn.variant}"))
-            if len(after) != self.num_nodes or not set(after) <= set(last):
-                raise SanityError(
-                    f"{turn.name} ran on {', '.join(after)}, where the job has {', '.join(last)}"
-                )
-            self.launches = [launch]
+        every_run = self.runs
+        transports: dict[str, set] = {"a": set(), "b": set()}
+        for (launch, before, after), run in zip(self._counters_of_launches(), every_run):
+            self.runs = [run]
             if payload := self.payload_bytes():
-                self.transport = provenance.transport(
-                    {host: last[host] for host in after}, after, payload
-                ).name
-                found[turn.variant].add(self.transport)
-                self._reading(turn.name, lambda _: super(Duet, self).check_transport(), "")
-            # Only the first probe describes the NICs. The next launch counts from here.
-            last.update({host: {**last[host], **facts} for host, facts in after.items()})
-        self.launches = everything
-        if found["a"] and found["b"]:
-            self.transport = both([" or ".join(sorted(names)) for names in found.values()])
+                self.transport = provenance.transport(before, after, payload).name
+                transports[launch.variant].add(self.transport)
+                self._reading(launch.name, super().check_transport)
+        self.runs = every_run
+        if transports["a"] and transports["b"]:
+            self.transport = both([" or ".join(sorted(names)) for names in transports.values()])
 
     def check_pages(self):
         """Check the pages of each launch, from the counters before and after it."""
         if "pages" not in self.settings():
             return
-        whole, repeats, last = self._counters, self.repeats, dict(self._counters[0])
-        for turn in self._turns:
-            after = provenance.parse(self._read(f"counters.{turn.pair}.{turn.variant}"))
-            for name, value in self._variants[turn.variant].settings.items():
-                setattr(self, name, value)
-            self._counters = {host: last[host] for host in after}, after
-            self.repeats = 1
-            self._reading(turn.name, lambda _: super(Duet, self).check_pages(), "")
-            last.update({host: {**last[host], **facts} for host, facts in after.items()})
-        self._counters, self.repeats = whole, repeats
+        whole = self._counters
+        for launch, before, after in self._counters_of_launches():
+            self._read_as(launch.variant)
+            self._counters, self.repeats = (before, after), 1
+            self._reading(launch.name, super().check_pages)
+        self._counters, self.repeats = whole, self.pairs
 
     # After the check's own hooks, which set these variables.
     @builtin.run_before("performance")
     def pair_up(self):
         if self.is_dry_run():
             return
-        everything, curves = self.launches, by_variant(self.curves, self._turns)
+        every_run, curves = self.runs, by_variant(self.curves, self._launches)
         samples: dict[str, dict] = {}
         units: dict[str, dict[str, str]] = {"a": {}, "b": {}}
-        for letter, launches in self._launches.items():
-            self.launches = launches
+        for letter, runs in self._runs.items():
+            self.runs = runs
             self.samples: dict = {}
             # A check may name its variables only after it has measured.
-            getattr(self, "name_variables", dict)()
+            self.name_variables()
             for name, expression in self.perf_variables.items():
                 expression.evaluate()
                 units[letter][name] = expression.unit
@@ -233,13 +227,8 @@ class Duet(Plugin):
                 f"A measured {', '.join(units['a'])}, but B measured {', '.join(units['b'])}: "
                 "they form no pairs"
             )
-        self.launches, self.samples, self.within, self.curves, self.perf_variables = (
-            everything,
-            {},
-            {},
-            curves,
-            {},
-        )
+        self.runs, self.curves = every_run, curves
+        self.samples, self.within, self.perf_variables = {}, {}, {}
         for name, unit in units["a"].items():
             a, b = samples["a"][name], samples["b"][name]
             if not len(a) == len(b) == self.pairs:

@@ -30,20 +30,27 @@ def runtime_of(environ, partition, installer=None, jvm_settings=None) -> Bare:
 
 def both(values) -> str:
     """One text for the values of A and B: the value itself if they are equal."""
-    a, *others = values
-    if set(others) <= {a}:
-        return a
-    return "; ".join(f"{letter}: {value}" for letter, value in zip("AB", values))
+    if len(set(values)) == 1:
+        return values[0]
+    a, b = values
+    return f"A: {a}; B: {b}"
 
 
 def image_in(runtimes) -> str:
     """Name and digest of the image of one runtime, or of two. '' if there is none."""
     images = [runtime.image for runtime in runtimes]
-    return both([image or "none" for image in images]) if any(images) else ""
+    if not any(images):
+        return ""
+    return both([image or "none" for image in images])
 
 
 def facts_of(runtimes, program) -> dict[str, str]:
     """Facts of the software of one runtime, or of two. They are recorded with each result."""
-    facts = [runtime.facts(program) for runtime in runtimes]
-    names = dict.fromkeys(name for one in facts for name in one)
-    return {name: both([one.get(name, "none") for one in facts]) for name in names}
+    of_runtimes = [runtime.facts(program) for runtime in runtimes]
+    names: dict[str, None] = {}
+    for facts in of_runtimes:
+        names.update(dict.fromkeys(facts))
+    shared = {}
+    for name in names:
+        shared[name] = both([facts.get(name, "none") for facts in of_runtimes])
+    return shared

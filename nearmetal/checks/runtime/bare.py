@@ -29,14 +29,14 @@ class Bare:
         """Name and digest of the container image. '' if there is none."""
         return ""
 
-    def obstacle(self, launcher: str) -> str:
+    def skip_reason(self, launcher: str) -> str:
         """The reason why no program can run here. '' if programs can run.
 
         :arg launcher: name of the partition's launcher.
         """
         return ""
 
-    def obstacle_of(self, program: Program) -> str:
+    def skip_reason_of(self, program: Program) -> str:
         """The reason why this program cannot run here. '' if it can."""
         return ""
 
@@ -63,6 +63,7 @@ class Bare:
         """Shell commands that build the program. They fail if a program to be found is missing."""
         if not program.is_ours:
             return [presence(program.path, program.where)]
+        # The lines that ReFrame writes for A, for the program of B.
         system = self._single_source(program.source)
         system.srcfile, system.executable = program.source, program.path
         return system.emit_build_commands(self.environ)
@@ -86,26 +87,32 @@ class Bare:
         """The launcher of this runtime's programs, with the options of the job's launcher."""
         return like(own, self.partition.launcher_type.registered_name)
 
-    def preparations(self, launch_of_all, launcher, tasks: int) -> list[str]:
+    def preparations(self, launch, by_srun: bool, tasks: int) -> list[str]:
         """Shell commands before the first launch.
 
-        :arg launch_of_all: function: launcher and command -> command line on all processes.
-        :arg launcher: this runtime's.
+        :arg launch: function: command -> the command line that runs it on all processes.
+        :arg by_srun: whether srun starts the processes.
         :arg tasks: number of processes of the job.
         """
         return []
 
-    def arrival(self) -> list[str]:
+    def trial(self, command: str) -> str:
+        """The command by which one process shows whether its node can start a program."""
+        return f"env LD_TRACE_LOADED_OBJECTS=1 {command}"  # the loader's list
+
+    def env_setup(self) -> list[str]:
         """Shell commands that add to PATH what modules and variables do not add."""
         return []
 
-    def departure(self) -> list[str]:
+    def env_teardown(self) -> list[str]:
         """Shell commands that remove it from PATH."""
         return []
 
     def sources_of(self, program: Program) -> str:
         """Digest of the sources of one of our programs. '' for a program of others."""
-        return self._sources() if program.source else ""
+        if not program.source:
+            return ""
+        return self._sources()
 
     def _sources(self) -> str:
         """Digest of the sources that our programs are built from."""
@@ -118,11 +125,14 @@ class Bare:
     def facts(self, program: Program) -> dict[str, str]:
         """Facts of the software that are recorded with each result."""
         digest = self.sources_of(program)
-        return {**({"sources": digest} if digest else {}), **self.packages()}
+        if not digest:
+            return self.packages()
+        return {"sources": digest, **self.packages()}
 
 
 def like(own, name: str):
     """A launcher of this name with the options of `own`. `own` itself if it has the name."""
+    # The job's launcher may be that of the other half of a duet.
     if own.registered_name == name:
         return own
     launcher = getlauncher(name)()

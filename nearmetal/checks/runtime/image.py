@@ -55,14 +55,16 @@ class Image(Bare):
     @property
     def platform(self) -> str:
         """The command that runs images. '' if the partition has none."""
-        known = ("apptainer", "singularity")
-        return next((name for name in known if name in self.partition.features), "")
+        for name in ("apptainer", "singularity"):
+            if name in self.partition.features:
+                return name
+        return ""
 
     @property
     def image(self) -> str:
         return f"{images_lock.label(self.name, self.record)} {self.record['digest']}"
 
-    def obstacle(self, launcher):
+    def skip_reason(self, launcher):
         if not self.platform:
             where = "container_platforms in its system's file"
             return f"{self.partition.fullname} has no Apptainer ({where})"
@@ -74,6 +76,7 @@ class Image(Bare):
             return str(error)
         if entry is None:
             return f"the lock has no image {self.name}: make images-lock"
+        # An image that somebody built of other software would measure that software.
         if other := images_lock.differences(entry, built):
             return f"{self.path} is not as locked ({other[0]}): make images builds it anew"
         return ""
@@ -85,7 +88,7 @@ class Image(Bare):
         except (images_lock.ImagesError, KeyError):
             return ""
 
-    def obstacle_of(self, program):
+    def skip_reason_of(self, program):
         if program.is_ours:
             return ""
         return f"{program.path} is not in the image {self.name}, which has our own programs"
@@ -109,10 +112,12 @@ class Image(Bare):
         """The command line that runs a command of the image."""
         return f"{self.platform} exec {OPTIONS} {shlex.quote(str(self.path))} {command}"
 
-    def preparations(self, launch_of_all, launcher, tasks):
+    def preparations(self, launch, by_srun, tasks):
         meet = self.within(f"{installed_name('launch.c')} --ranks {tasks}")
-        by_srun = launcher.registered_name == "srun"
-        return [*self.verifications(by_srun), trial(launch_of_all(launcher, meet))]
+        return [*self.verifications(by_srun), meeting(launch(meet))]
+
+    def trial(self, command):
+        return self.within("true")
 
     def verifications(self, by_srun):
         """The command that verifies the image.
@@ -125,7 +130,7 @@ class Image(Bare):
         return [shlex.join(["sh", "image.sh", self.platform, str(self.path), digest, pmi])]
 
 
-def trial(launch: str) -> str:
+def meeting(launch: str) -> str:
     """The command that starts all processes once. If they cannot meet, it ends with an error."""
     return (
         f"timeout 120 {launch} > image.trial || {{ "

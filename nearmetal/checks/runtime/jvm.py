@@ -32,14 +32,19 @@ def in_java(environ) -> bool:
 
 
 def library(environ) -> str:
-    features = {"fastmpj": "fastmpj", "mpj_native": "native"}
-    return next((name for has, name in features.items() if has in environ.features), "express")
+    """The message-passing library of an environment: `express`, `fastmpj` or `native`."""
+    if "fastmpj" in environ.features:
+        return "fastmpj"
+    if "mpj_native" in environ.features:
+        return "native"
+    return "express"
 
 
 def jvm_command(main: str, script: str = SCRIPT, **settings) -> str:
     """The command of one process: jvm.sh, the given settings, and the class."""
     if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", main):
         raise ValueError(f"{main!r} is no name of a class")
+    # jvm.sh has a default for each option that is not given.
     options = (f"--{name.replace('_', '-')}={value}" for name, value in settings.items() if value)
     return shlex.join(["sh", script, *options, main])
 
@@ -48,16 +53,20 @@ def directories(environ) -> tuple[str, str]:
     """The directories of the program's classes, and of the launcher's or mpj-native's."""
     native = library(environ) == "native"
     if image_of(environ):
-        return (
-            (f"{JAVA}/classes.native", f"{JAVA}/library")
-            if native
-            else (f"{JAVA}/classes", f"{JAVA}/launch")
-        )
-    return f"classes.{environ.name}", f"{'library' if native else 'launch'}.{environ.name}"
+        if native:
+            return f"{JAVA}/classes.native", f"{JAVA}/library"
+        return f"{JAVA}/classes", f"{JAVA}/launch"
+    launcher = "launch"
+    if native:
+        launcher = "library"
+    return f"classes.{environ.name}", f"{launcher}.{environ.name}"
 
 
 def script(environ) -> str:
-    return f"{JAVA}/jvm.sh" if image_of(environ) else SCRIPT
+    """The script that starts a JVM."""
+    if image_of(environ):
+        return f"{JAVA}/jvm.sh"
+    return SCRIPT
 
 
 def build_commands(environ, program: str) -> list[str]:
@@ -67,7 +76,9 @@ def build_commands(environ, program: str) -> list[str]:
     classes, launcher = directories(environ)
     # javac runs for a second. In that time C2 costs more than it saves.
     javac = "javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC"
-    source = program if program.endswith(".java") else f"java/{program}.java"
+    source = program
+    if not program.endswith(".java"):
+        source = f"java/{program}.java"
     if library(environ) == "native":
         # As build.sh and jvm.sh: an older javac of PATH cannot read mpj-native's classes.
         of_java_home = javac.replace("javac", '"${JAVA_HOME:+$JAVA_HOME/bin/}javac"', 1)
@@ -125,12 +136,13 @@ class Jvm(Bare):
     def image(self):
         return self.software.image
 
-    def obstacle(self, launcher):
-        obstacle = self.software.obstacle(launcher)
-        if obstacle:
-            return obstacle
+    def skip_reason(self, launcher):
+        skip_reason = self.software.skip_reason(launcher)
+        if skip_reason:
+            return skip_reason
         if self.native:
-            return self._obstacle_of_native(launcher)
+            return self._skip_reason_of_native(launcher)
+        # Only mpj-native takes direct buffers.
         if self._off_heap():
             return f"{self.environ.name} sends arrays only: leave java_buffers out"
         environ, home = self.environ, HOMES[library(self.environ)]
@@ -145,7 +157,7 @@ class Jvm(Bare):
     def _off_heap(self):
         return self.settings.get("buffers") == "off_heap"
 
-    def _obstacle_of_native(self, launcher):
+    def _skip_reason_of_native(self, launcher):
         if not self.image and not (NATIVE / "build.sh").exists():
             return f"{self.environ.name} is built from {NATIVE}, which is not there: use a checkout"
         return self._not_by_srun(launcher)
@@ -156,21 +168,33 @@ class Jvm(Bare):
         where = f"{self.partition.fullname} has the launcher {launcher}"
         return f"its JVMs are started with srun, but {where}"
 
-    def obstacle_of(self, program):
-        return "" if program.is_ours else f"{program.path} is no program in Java"
+    def skip_reason_of(self, program):
+        if program.is_ours:
+            return ""
+        return f"{program.path} is no program in Java"
 
     def is_compiled(self, program):
         return False
 
     def unused_settings(self):
-        return ("java_device",) if self.native else ()
+        if self.native:
+            return ("java_device",)
+        return ()
 
     def build_commands(self, program):
         return build_commands(self.environ, program.java)
 
     def command(self, program):
-        hosts = JAVA_HOSTS.of(self.partition, default="")
         classes, launcher = directories(self.environ)
+        own: dict = {}
+        if self._off_heap():
+            own["buffers"] = "off_heap"
+        if not self.native:  # whose messages go through the MPI library
+            own["device"] = self.settings["device"]
+            own["ports"] = JAVA_PORTS.of(self.partition)
+            own["hosts"] = JAVA_HOSTS.of(self.partition, default="{}")
+            if own["hosts"] == "{}":
+                own["hosts"] = ""
         command = jvm_command(
             Path(program.java).stem,
             script(self.environ),
@@ -178,13 +202,13 @@ class Jvm(Bare):
             classes=classes,
             launch=launcher,
             heap=self.settings["heap"],
-            device="" if self.native else self.settings["device"],
+            device=own.get("device"),
             gc=self.settings["gc"],
             pages=self.settings["pages"],
             warm_up=f"{self.settings['warm_up']:g}",
-            buffers="off_heap" if self._off_heap() else "",
-            ports="" if self.native else JAVA_PORTS.of(self.partition),
-            hosts="" if self.native or hosts == "{}" else hosts,
+            buffers=own.get("buffers"),
+            ports=own.get("ports"),
+            hosts=own.get("hosts"),
         )
         return self.software.within(command)
 
@@ -195,17 +219,17 @@ class Jvm(Bare):
         launcher.threads = self.one_process
         return launcher
 
-    def preparations(self, launch_of_all, launcher, tasks):
+    def preparations(self, launch, by_srun, tasks):
         if self.native:
-            return self.software.preparations(launch_of_all, launcher, tasks)
+            return self.software.preparations(launch, by_srun, tasks)
         # Ranks in JVMs meet through our launcher. It reports those that do not come.
         return self.software.verifications(by_srun=False)
 
-    def arrival(self):
-        return self.software.arrival()
+    def env_setup(self):
+        return self.software.env_setup()
 
-    def departure(self):
-        return self.software.departure()
+    def env_teardown(self):
+        return self.software.env_teardown()
 
     def _sources(self):
         return self.software._sources()
@@ -238,7 +262,13 @@ def facts_of_jvms(runtimes, text: str) -> dict:
     if not ran:
         return {}
     for did in ran.did:
-        if all(request.differences(each, did) for each in asked):
-            request.expect(asked[0] if asked else {"launched": "no JVM"}, did)
-    product = {"jvm.product": ran.product} if ran.product else {}
-    return {"jvm": ran.settings, "jvm.warm_up": ran.warm_up, **product}
+        # Either request of a duet may be the one of this JVM.
+        if all(request.differences(settings, did) for settings in asked):
+            expected = {"launched": "no JVM"}
+            if asked:
+                expected = asked[0]
+            request.expect(expected, did)
+    facts = {"jvm": ran.settings, "jvm.warm_up": ran.warm_up}
+    if ran.product:
+        facts["jvm.product"] = ran.product
+    return facts

@@ -17,6 +17,7 @@ from nearmetal.checks.spack_store import absence
 
 
 def from_spack(environ) -> bool:
+    """Whether Spack installs the software of an environment."""
     return "spack" in environ.features
 
 
@@ -29,16 +30,19 @@ class Spack(Bare):
 
     @property
     def _installer(self):
-        # ReFrame knows the installer only after it has resolved the check's dependencies.
+        # Not in the constructor: ReFrame has resolved the check's dependencies only later.
         return self._find_installer(self.environ)
 
-    def obstacle(self, launcher):
-        return "" if self._installer else absence(self.environ, self.partition)
+    def skip_reason(self, launcher):
+        if self._installer:
+            return ""
+        return absence(self.environ, self.partition)
 
-    def arrival(self):
+    def env_setup(self):
         return [f". {shlex.quote(f'{self._installer.stagedir}/{LOAD}')}"]
 
-    def departure(self):
+    def env_teardown(self):
+        # `load.sh` keeps the PATH that it found.
         return ["PATH=$spackless"]
 
     def packages(self):
@@ -108,7 +112,8 @@ def _needed(check, further_environs):
     valid = runtime.valid_sysenv_comb(check.valid_systems, check.valid_prog_environs)
     for partition, environs in valid.items():
         names = {environ.name for environ in environs}
-        names |= set(further_environs) if environs else set()
+        if names:
+            names |= set(further_environs)
         for environ in partition.environs:
             if environ.name in names and from_spack(environ):
                 yield partition, environ

@@ -10,6 +10,7 @@ from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.settings import JavaSettings
+from nearmetal.job.launch import Launch
 
 HERE = Path(__file__).resolve().parent
 BYTES = 4_000_000
@@ -27,18 +28,15 @@ class hello(JavaSettings, NearmetalCheck):
     java_program = str(HERE / "Hello.java")
     num_tasks = 2
 
-    @builtin.run_after("setup")
-    def place(self):
+    def configure(self):
         self.num_nodes = 1 if self.java_device == "threads" else 2
         self.num_tasks_per_node = 2 // self.num_nodes
 
-    @builtin.run_before("compile")
     def build(self):
         self.build_ours("")
 
-    @builtin.run_before("run")
-    def set_command(self):
-        self.executable_opts = [self.what]
+    def launches(self):
+        return [Launch(options=[self.what])]
 
     def read_output(self, text):
         lines = sorted(re.findall(r"^hello rank=(\d) size=2 bytes=4000000 calls=1$", text, re.M))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 SRUN = {
     "none": ["--cpu-bind=none"],
     "core": ["--cpu-bind=cores"],
@@ -32,6 +34,16 @@ def binding_options(launcher: str, binding: str) -> list[str]:
     :arg binding: `none`, `core` or `numa`.
     """
     return list(OPTIONS.get(launcher, {}).get(binding, []))
+
+
+def with_binding(launcher, binding: str):
+    """ReFrame's launcher, with its options that bind each process.
+
+    :arg binding: `none`, `core` or `numa`; '': the launcher's own choice.
+    """
+    bound = copy.copy(launcher)
+    bound.options = [*launcher.options, *binding_options(launcher.registered_name, binding)]
+    return bound
 
 
 def advice(launcher: str, binding: str) -> str:

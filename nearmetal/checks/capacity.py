@@ -1,0 +1,32 @@
+"""Whether the nodes of a partition can hold a case."""
+
+from __future__ import annotations
+
+from nearmetal.checks.settings import NODES, nodes_of
+
+
+def skip_reason(check) -> str:
+    """Why the nodes of its partition cannot hold a check. '' if they can."""
+    partition = check.current_partition
+    # `.nid` is ReFrame's parameter: the node that --distribute chose.
+    needed = check.num_nodes * check.num_components
+    if getattr(check, ".nid", None) and needed > 1:
+        return (
+            f"{check.display_name} needs {needed} nodes, but --distribute gives each job one. "
+            "Fix: run it without --distribute"
+        )
+    nodes = nodes_of(partition, default=check.num_nodes)
+    if nodes < check.num_nodes:
+        origin = "`nodes` in its extras"
+        if NODES.of(partition) is None:
+            origin = "its scheduler is local"
+        return (
+            f"{check.display_name} needs {check.num_nodes} nodes, but {partition.fullname} has "
+            f"{nodes} ({origin})"
+        )
+    if check.num_tasks > 1 and check.job.launcher.registered_name == "local":
+        return (
+            f"{check.display_name} needs {check.num_tasks} processes, but {partition.fullname} has "
+            "the launcher local, which starts one"
+        )
+    return ""
