@@ -78,6 +78,7 @@ class hpcc(Instances, Scaling, NearmetalCheck):
 
     def configure(self):
         self.use_processes(1 << 20)
+        # HPCC is no study of scaling: its variables are of the most processes.
         self.counts = self.counts[:1]
         if self.socket >= 0:
             reason = "but numactl holds the processes to a socket: leave binding or socket out"

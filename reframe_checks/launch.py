@@ -9,6 +9,7 @@ from nearmetal.checks.scaling import Scaling
 
 def asked(count: int) -> list[str]:
     """The program's options; the job's shell takes the time when it comes to the line."""
+    # Nanoseconds: a launch within a node takes some hundredths of a second.
     return ["--ranks", str(count), "--since", "$(date +%s.%N)"]
 
 

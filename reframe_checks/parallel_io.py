@@ -37,6 +37,7 @@ class ParallelIO(Scaling, NearmetalCheck):
         self.valid_systems = [f"+{DIRECTORIES[self.place].key}"]
 
     def configure(self):
+        # Each node has a local directory of its own.
         if self.place == "local":
             self.default_nodes = 1
         self.use_processes(1 << 20)

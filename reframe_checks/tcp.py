@@ -62,6 +62,7 @@ class tcp(Link, NearmetalCheck):
 
     def payload_bytes(self):
         """At least what the largest size's bandwidth moved."""
+        # Each size was sent for so many seconds; the others' bytes come on top.
         gbps = sum(max(run.bandwidth_gbps.values()) for run in self.runs)
         return int(gbps * 1e9 / 8 * self.seconds)
 

@@ -86,6 +86,7 @@ def expect_equal(what: str, launches: list, values: list[float], tolerance: floa
         raise SanityError(f"{len(values)} values of {what}, but {len(launches)} launches")
     for run, value in zip(launches, values):
         if not math.isclose(value, values[0], rel_tol=tolerance):
+            # The same problem has one answer on all numbers of processes.
             raise SanityError(
                 f"{what} is {value:.9g} on {run.processes} processes, but {values[0]:.9g} on "
                 f"{launches[0].processes}: the machine, the program or its MPI library "

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
 
 import reframe.core.builtins as builtin
 from reframe.core.backends import getlauncher
 from reframe.core.exceptions import ConfigError, SanityError
-from reframe.core.meta import RegressionTestMeta
 from reframe.core.runtime import valid_sysenv_comb
 
 from nearmetal.checks import capacity, remeasure, storage
@@ -118,16 +116,6 @@ class NearmetalCheck(  # type: ignore[call-arg]
         """Where all processes of the job run."""
         return Launch()
 
-    @classmethod
-    @functools.cache
-    def loggable_attrs(cls):
-        """What ReFrame reads for each log record, without `variables`, its old name of `env_vars`.
-
-        ReFrame warns of the old name and walks the call stack for it: half of a dry run's time.
-        """
-        attributes = RegressionTestMeta.loggable_attrs(cls)
-        return [(name, logged_as) for name, logged_as in attributes if name != "variables"]
-
     @builtin.run_after("init")
     def describe(self):
         # ReFrame's --repeat, --distribute and -P derive classes without a docstring.
@@ -145,6 +133,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
     @builtin.run_after("setup")
     def configure_case(self):
         remeasure.measure_again(self)
+        # ReFrame can set any variable by -S. This one is a fact.
         if self.image:
             raise SanityError(
                 f"image is {self.image!r}, but the environment names the image: choose an "
@@ -155,6 +144,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
         reason = self.runtime.skip_reason(self.job.launcher.registered_name)
         if reason:
             self.skip(f"{self.display_name}: {reason}")
+        # JVMs have a launcher of their own.
         self.job.launcher = self.runtime.launcher(self.job.launcher)
         self.selection = selection.recorded()
         self.link_class = LINK_CLASS.of(self.current_partition, "")
@@ -194,6 +184,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
 
     @builtin.run_before("compile")
     def build_case(self):
+        # ReFrame has loaded the modules; Spack's packages are none.
         self.prebuild_cmds += self.runtime.env_setup()
         self.build()
 
@@ -205,10 +196,6 @@ class NearmetalCheck(  # type: ignore[call-arg]
     def components(self) -> str:
         """Numbers of the components of a heterogeneous job, such as `0,1`. '' for any other."""
         return "0,1" * (self.num_components > 1)
-
-    def by_slurm(self) -> bool:
-        """Whether Slurm runs the job, with or without accounting."""
-        return remeasure.by_slurm(self)
 
     def sides(self) -> list[Side]:
         """What the job launches by default."""
@@ -242,7 +229,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
         return Job(
             shape=self.job,
             nodes=self.num_nodes,
-            by_slurm=self.by_slurm(),
+            by_slurm=remeasure.by_slurm(self),
             sides=self.sides(),
             launches=launches,
             repeats=self.repeats,

@@ -15,6 +15,7 @@ def skip_reason(check) -> str:
             f"{check.display_name} needs {needed} nodes, but --distribute gives each job one. "
             "Fix: run it without --distribute"
         )
+    # A partition that does not tell its nodes is taken to have enough: Slurm refuses the job.
     nodes = nodes_of(partition, default=check.num_nodes)
     if nodes < check.num_nodes:
         origin = "`nodes` in its extras"

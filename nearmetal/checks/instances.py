@@ -39,6 +39,7 @@ class Instances(Plugin):
 
         :arg fields: further ones of the launch.
         """
+        # One instance has the shape of the job.
         if self.instances > 1:
             fields["nodes"] = self._nodes_each
             fields["processes"] = self._processes_each

@@ -35,6 +35,7 @@ class Measured(Recorded):
     @builtin.run_after("setup", always_last=True)
     def take_time_for_all_launches(self):
         remeasure.measure_again(self)
+        # The check's own limit is that of one launch.
         if self.time_limit:
             self.time_limit *= self.repeats + self.spare_repeats
         self.keep_to_the_partitions_limits()
@@ -48,6 +49,7 @@ class Measured(Recorded):
         if remeasure.by_slurm(self):
             probe = f"{ON_EACH_NODE} {PROBE}"
         call = f"{self.repeats} {self.spare_repeats} {self.limits_of_disturbance()}"
+        # A function runs in the job's shell, so that modules and variables stay as they are.
         begin = ["one_launch() {", *self.use_the_c_locale()]
         self.prerun_cmds = ["stage=$PWD", *self.prerun_cmds, *begin]
         self.postrun_cmds += [
@@ -84,6 +86,7 @@ class Measured(Recorded):
         """What a function returns in the directory of each launch that counts."""
         results, stage = [], self._stagedir
         for number in self._launches:
+            # ReFrame's sanity functions read files of the stage directory.
             self._stagedir = str(Path(stage, f"repeat.{number}"))
             try:
                 with osext.change_dir(self._stagedir):

@@ -125,6 +125,7 @@ class Output(Plugin):
         """Raise ParseError if a launch reports other parameters than the requested ones."""
         for run in all_of(getattr(self, "runs", ())):
             asked = self.requested()
+            # A check without it would accept the output of any other request.
             if asked and not hasattr(run, "did"):
                 raise ParseError(
                     f"a launch of {type(self).__name__} has no `did`: store there the parameters "

@@ -99,6 +99,7 @@ def parse(text: str) -> Nodes:
     printed: Counter[str] = Counter()
     reported: Counter[str] = Counter()
     for number, line in enumerate(text.splitlines(), 1):
+        # A prolog may print lines, and without a newline at their end.
         if MARK not in line:
             continue
         if not (match := LINE.fullmatch(line)):
@@ -264,6 +265,7 @@ def odd_facts(nodes: Nodes) -> dict[str, dict[str, tuple[str, str, int]]]:
     for key in _keys(nodes):
         values = {host: facts.get(key, "absent") for host, facts in nodes.items()}
         most, count = Counter(values.values()).most_common(1)[0]
+        # Without a majority, nobody knows which value is the odd one.
         if count * 2 <= len(nodes):
             continue
         for host, value in values.items():
@@ -316,6 +318,7 @@ def foreign_processes(before: Nodes, after: Nodes) -> list[Foreign]:
     tick = os.sysconf("SC_CLK_TCK")
     foreign: list[Foreign] = []
     for host, facts in before.items():
+        # Without counters after the job, only what ran before it can be named.
         if host in after:
             foreign += _used_meanwhile(host, facts, after[host], tick)
             continue
@@ -389,7 +392,7 @@ def _uptime(facts: Facts) -> float:
 def _user(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
-    except KeyError:
+    except KeyError:  # of a container, or of a directory service that does not answer
         return f"uid {uid}"
 
 
@@ -409,6 +412,7 @@ def transport(before: Nodes, after: Nodes, payload_bytes: int) -> Transport:
     Raises ProvenanceError if there is no host, if one is missing from ``after``, if a counter ran
     backwards, or if the payload is too small.
     """
+    # Slurm's own messages, NFS and SSH send bytes as well.
     if payload_bytes < LEAST_PAYLOAD:
         raise ProvenanceError(
             f"a payload of {payload_bytes} bytes does not stand out from other traffic of the "

@@ -55,6 +55,7 @@ def _absence(name: str, environment: Path, script: str) -> str:
         )
     if code:
         return f"{name}: `spack -E find` fails: exit code {code}{words}. Fix: run it by hand"
+    # Hashes, since another build of the same version is other software.
     installed = set(output.split())
     missing = [node for node in measured(lock) if node.hash not in installed]
     if not missing:

@@ -37,6 +37,7 @@ class Waiting:
 
     def look(self, job) -> None:
         """Say once why a job waits. Raise JobError and cancel it if it never starts."""
+        # ReFrame looks more often than Slurm's controller ought to be asked.
         waited = _seconds_in_the_queue(job)
         if waited < self._next:
             return

@@ -218,6 +218,7 @@ class Duet(Plugin):
             self.samples: dict = {}
             # A check may name its variables only after it has measured.
             self.name_variables()
+            # Evaluated now, with the runs of this half: ReFrame would do it later.
             for name, expression in self.perf_variables.items():
                 expression.evaluate()
                 units[letter][name] = expression.unit
@@ -238,6 +239,7 @@ class Duet(Plugin):
                 )
             self._add(f"{name}_a", a, unit)
             self._add(f"{name}_b", b, unit)
+            # Noise that both halves of a pair met cancels in their ratio.
             self._add(f"{name}_ratio", [y / x for x, y in zip(a, b)], "1")
 
     def _add(self, name, values, unit):
