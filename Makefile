@@ -220,12 +220,13 @@ PACKAGES = -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 	@.venv/bin/python $(PACKAGES) > "$$(.venv/lint/bin/python $(PACKAGES))/dependencies.pth"
 	@touch $@
 
-# Each ReFrame as on a login node, with orjson alone. 4.6 is refused. PYTHON may be python3.9; 4.10 needs 3.10.
+# Each ReFrame as on a login node, with what it does not bring: orjson, and in 4.7 Jinja2. 4.6 is refused.
+# PYTHON may be python3.9; 4.10 needs 3.10.
 VERSIONS := 4.6 4.7 4.8 4.9 4.10
 PYTHON ?= python3
 .venv/reframe-%/ready: | .venv/ready
 	@$(if $(filter 4.10,$*),python3,$(PYTHON)) -m venv $(@D)
-	@$(@D)/bin/python -m pip install --quiet 'reframe-hpc==$*.*' orjson
+	@$(@D)/bin/python -m pip install --quiet 'reframe-hpc==$*.*' jinja2 orjson
 	@touch $@
 
 versions: $(VERSIONS:%=.venv/reframe-%/ready) ## dry runs of all checks with each supported ReFrame (two minutes; PYTHON=python3.9)
@@ -235,7 +236,7 @@ versions: $(VERSIONS:%=.venv/reframe-%/ready) ## dry runs of all checks with eac
 LAB_PYTHON = $(shell sed -n 's/^PYTHON = "\(.*\)"/\1/p' nearmetal/lab/image.py)
 .venv/lab-reframe-%/ready: | .venv/ready
 	@.venv/bin/python -m pip install --quiet --upgrade --no-warn-conflicts --target $(@D) --only-binary=:all: --python-version $(LAB_PYTHON) \
-	    $(foreach tag,2014 _2_17 _2_28,--platform manylinux$(tag)_$$(uname -m)) 'reframe-hpc==$*.*' orjson
+	    $(foreach tag,2014 _2_17 _2_28,--platform manylinux$(tag)_$$(uname -m)) 'reframe-hpc==$*.*' jinja2 orjson
 	@touch $@
 
 # The documentation's tools: no user of the suite needs them.

@@ -16,7 +16,7 @@ import reframe.utility.sanity as sn
 from nearmetal.checkout import SOURCES
 from nearmetal.checks import disturbance, provenance, remeasure
 from nearmetal.checks.recorded import Recorded
-from nearmetal.job.job import PROBE
+from nearmetal.job.launch import PROBE
 from nearmetal.model import settings
 
 SCRIPTS = ("provenance.sh", "disturbed.awk", "repeats.sh", "measured.sh")

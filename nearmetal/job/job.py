@@ -10,12 +10,10 @@ from typing import Any, Union
 
 import jinja2
 
-from nearmetal.job.launch import Launch, Side, number_of, with_pages
+from nearmetal.job.launch import PROBE, Launch, Side, number_of, with_pages
 
 #: A line of shell, or a launch that becomes one.
 Step = Union[str, Launch]  # noqa: UP007 - Python 3.9 evaluates it
-#: The script that records facts of a node, and counters (reframe_checks/src).
-PROBE = "sh provenance.sh"
 
 
 def template() -> jinja2.Template:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+#: The script that records facts of a node, and counters (reframe_checks/src).
+PROBE = "sh provenance.sh"
 #: malloc keeps all buffers up to 32 MiB in its heap, which grows by 64 MiB. Each for itself would
 #: begin and end within a large page, and so have fewer of them.
 ONE_HEAP = "glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=67108864"

@@ -1,7 +1,8 @@
 """Dry runs of all checks with each supported ReFrame, and with Python 3.9 where it is installed.
 
 Also of `init` and `doctor`, which run on a cluster as well. `make versions` installs them below
-.venv. Nothing is there but reframe-hpc with what it needs, and orjson.
+.venv. Nothing is there but reframe-hpc with what it needs, orjson, and Jinja2, which 4.7 does not
+bring.
 """
 
 import os
