@@ -38,7 +38,10 @@ class Directions:
         from nearmetal.util import documents  # not at the top: PyYAML, which few commands use
 
         fix = "Fix: write lines such as `score: more`, with a unit or CHECK:VARIABLE"
-        if not os.path.lexists(path):
+        # A place that may not be entered is no absent file.
+        try:
+            os.lstat(path)
+        except FileNotFoundError:
             return cls()
         data = documents.read(path, error=DirectionsError, fix=fix.removeprefix("Fix: "))
         if not isinstance(data, dict):
