@@ -26,8 +26,8 @@ from nearmetal.checks.disturbance import without_usage
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.pingpong import parse_imb
-from nearmetal.compare.side_by_side import number
 from nearmetal.stats import ranks
+from nearmetal.util.text import number
 
 SOURCES = Path(__file__).parents[1] / "reframe_checks" / "src"
 KERNELS = ("cg", "ep", "ft", "is", "mg")

@@ -18,6 +18,8 @@ import yaml
 ROOT = Path(__file__).parent.parent
 #: Where the classes of the checks are, and their bases.
 SOURCES = (ROOT / "reframe_checks", ROOT / "nearmetal" / "checks")
+#: The facts of each check, one file a check.
+FACTS = ROOT / "reframe_checks" / "references" / "checks"
 #: The schema of a system's file.
 SCHEMA = ROOT / "nearmetal" / "site" / "schema.yaml"
 #: The base of all checks, whose variables are listed once.
@@ -154,11 +156,30 @@ def page(sources=SOURCES) -> str:
     known = classes(sources)
     common = variables(known[BASE], known)
     checks = sorted((one for one in known.values() if one.is_check), key=lambda one: one.name)
-    parts = ["## Every check", _table(common)]
+    facts = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in FACTS.glob("*.yaml")}
+    parts = [methods(facts), "## Every check", _table(common)]
     for one in sorted(checks, key=lambda one: one.is_duet):
         own = {name: told for name, told in variables(one, known).items() if name not in common}
         parts += [f"## {one.name}", _escaped(_labelled(one.docstring)), _table(own)]
+        if one.name in facts:
+            parts.append(_measured(facts[one.name]["variables"]))
     return "\n\n".join(parts) + "\n"
+
+
+def methods(facts: dict[str, dict]) -> str:
+    """A table of the checks with their methods."""
+    rows = ["| check | method |", "|---|---|"]
+    for name, of_check in sorted(facts.items()):
+        rows.append(f"| `{name}` | {_escaped(of_check['method'])} |")
+    return "\n".join(rows)
+
+
+def _measured(variables: dict[str, dict]) -> str:
+    """A table of what a check measures."""
+    rows = ["| variable | unit | meaning |", "|---|---|---|"]
+    for name, variable in variables.items():
+        rows.append(f"| `{name}` | {variable['unit']} | {_escaped(variable['means'])} |")
+    return "\n".join(rows)
 
 
 def _labelled(docstring: str) -> str:

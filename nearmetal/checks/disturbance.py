@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nearmetal.checkout import REFERENCES
-from nearmetal.expectations import sentence
 from nearmetal.model.disturbed import Cause
 from nearmetal.util import documents
+from nearmetal.util.text import rounded
 
 RULES = REFERENCES / "disturbance.yaml"
 #: Lines that repeats.sh prints into the output of a job, before each repeat and after the last.
@@ -220,7 +220,7 @@ def _cause(rule: Rule, nodes: list[tuple[float, str, str]]) -> Cause:
 def _in_words(rule: Rule, value: float, detail: str) -> str:
     """`47 % of processor time went to other processes: reframe, cc1`."""
     names = ", ".join(map(_process, filter(None, detail.split(","))))
-    percent, number = sentence.number(100 * value), sentence.number(value)
+    percent, number = rounded(100 * value), rounded(value)
     return rule.cause.format(percent=percent, number=number, detail=names)
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from nearmetal import results
 from nearmetal.commands.common import seconds, system_of, write
-from nearmetal.compare.side_by_side import number
 from nearmetal.errors import NearmetalError
 from nearmetal.judge import baseline
 from nearmetal.model.facts import changed_facts
 from nearmetal.results import Session
 from nearmetal.util.suggest import shorten
+from nearmetal.util.text import number
 
 HEADERS = (
     *("check", "partition", "environment", "variable", "value", "unit", "spread", "repeats"),

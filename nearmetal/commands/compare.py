@@ -7,7 +7,7 @@ import sys
 
 from nearmetal import results
 from nearmetal.commands.common import print_missing, refuse_older
-from nearmetal.compare import limits, side_by_side
+from nearmetal.compare import nearness, side_by_side
 from nearmetal.errors import Incomplete
 from nearmetal.results import Session
 
@@ -34,7 +34,7 @@ def run(arguments) -> int:
     return 1 if beyond else 0
 
 
-def _numbers(system: str) -> limits.Numbers:
+def _numbers(system: str) -> nearness.Numbers:
     # Reads the system's file by ReFrame, whose import takes longer than all else of the command.
     from nearmetal.judge.expected import numbers_of
 

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 from nearmetal import results
 from nearmetal.errors import NearmetalError
-from nearmetal.expectations import entries, judge, sentence
+from nearmetal.expectations import entries, judge
 from nearmetal.expectations.entries import Expectation
 from nearmetal.expectations.expression import Names, UnknownValue
 from nearmetal.judge.expected import Expectations, Partition, displayed, read_partitions
 from nearmetal.results import Session, place
 from nearmetal.util import suggest
+from nearmetal.util.text import rounded
 
 
 def run(arguments) -> int:
@@ -73,7 +74,7 @@ def _limits(expectation: Expectation, names: Names) -> str:
     parts = []
     for word, limit in (("at least", limits.least), ("at most", limits.most)):
         if limit is not None:
-            parts.append(f"{word} {sentence.number(limit)}{unit}")
+            parts.append(f"{word} {rounded(limit)}{unit}")
     text = ", ".join(parts)
     if expectation.of.text != "value":
         text = f"{expectation.of.text} {text}"

@@ -5,17 +5,19 @@ Data in reframe_checks/references/published/, one file a document, by published-
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from nearmetal.checkout import PACKAGE, REFERENCES
+from nearmetal.checkout import REFERENCES
 from nearmetal.errors import NearmetalError
 from nearmetal.model import metrics
 from nearmetal.results import Case, Session, Value, parameters
 from nearmetal.util import documents
 
+SCHEMA = Path(__file__).with_name("published-schema.yaml")
 #: Variables such as `mops_B_16` and `efficiency_B_16x4`: quantity, class, processes, threads a
 #: process.
 SCALED = re.compile(r"([a-z]+)_([A-Z])_(\d+)(?:x(\d+))?")
@@ -80,11 +82,17 @@ class Figure:
         """The figure as the document gives it: `55-60`, `< 2`, `> 10`, `0.95`."""
         if self.range:
             return f"{self.range[0]:g}-{self.range[1]:g}"
-        if self.value is not None:
-            return f"{self.value:g}" + (
-                f" ± {self.read_off_plot['error']:g}" if self.read_off_plot else ""
-            )
-        return f"< {self.below:g}" if self.below is not None else f"> {self.above:g}"
+        if self.below is not None:
+            return f"< {self.below:g}"
+        if self.above is not None:
+            return f"> {self.above:g}"
+        error = f" ± {self.error:g}" if self.error else ""
+        return f"{self.value:g}{error}"
+
+    @property
+    def error(self) -> float:
+        """How far off the value may be that somebody read off a plot."""
+        return self.read_off_plot["error"] if self.read_off_plot else 0
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
@@ -92,12 +100,14 @@ class Figure:
         if self.range:
             return self.range
         if self.value is not None:
-            error = self.read_off_plot["error"] if self.read_off_plot else 0
-            return self.value - error, self.value + error
+            return self.value - self.error, self.value + self.error
         return self.above, self.below
 
-
-SCHEMA = PACKAGE / "compare" / "published-schema.yaml"
+    @property
+    def experiment(self) -> tuple:
+        """What figures of two environments have in common that may be compared."""
+        where = self.document, self.system, self.partition, self.population
+        return *where, self.unit, self.parameters
 
 
 def load(directory: Path = REFERENCES / "published") -> list[Figure]:
@@ -106,7 +116,8 @@ def load(directory: Path = REFERENCES / "published") -> list[Figure]:
     for path in sorted(directory.glob("*.yaml")):
         data = documents.read(path, SCHEMA, PublishedError)
         for entry in data["figures"]:
-            entry = {**entry, **({"range": tuple(entry["range"])} if "range" in entry else {})}
+            if "range" in entry:
+                entry["range"] = tuple(entry["range"])
             figures.append(Figure(document=data["document"]["title"], **entry))
     if not figures:
         raise PublishedError(f"{directory}: holds no figure")
@@ -127,6 +138,7 @@ def workload(
     :arg numbers: of the case, such as its processes (Case.workload).
     """
     named = dict(settings)
+    # Checks without the parameter measure between nodes.
     if check in ("pingpong", "tcp", "rdma"):
         named.setdefault("placement", "internode")
     scaled, threaded = SCALED.fullmatch(variable), THREADED.fullmatch(variable)
@@ -138,8 +150,8 @@ def workload(
             named["threads"] = threads
     elif threaded:
         named["threads"] = threaded[1]
-    elif check == "namd" and (found := OF_INPUT.fullmatch(variable)):
-        variable, named["input"], named["processes"], _ = found.groups()
+    elif check == "namd" and (match := OF_INPUT.fullmatch(variable)):
+        variable, named["input"], named["processes"], _ = match.groups()
     known = {**(numbers or {}), **named}
     if scaled:
         processes, per_node = int(named["processes"]), known.get("processes_per_node")
@@ -164,22 +176,28 @@ def _is_of(figure: Figure, named: Mapping, known: Mapping) -> bool:
     if figure.relative_to is not None:
         return False
     given = {key: value for key, value in figure.parameters.items() if key in WORKLOAD}
-    told = {*given, "processes", "threads"} if "cores" in given else given
-    if any(key in named and key not in told for key in DECISIVE):
+    stated = set(given)
+    # Some documents say how many cores were used, and not how processes and threads shared them.
+    if "cores" in given:
+        stated |= {"processes", "threads"}
+    if any(key in named and key not in stated for key in DECISIVE):
         return False
-    return all(_same(value, known.get(key)) for key, value in given.items())
+    return is_alike(given, known)
 
 
-def _same(published, measured) -> bool:
-    return str(published).lower() == str(measured).lower()
+def is_alike(published: Mapping, measured: Mapping) -> bool:
+    """Whether all published parameters are as measured, in any case of letters."""
+    return all(
+        str(value).lower() == str(measured.get(key)).lower() for key, value in published.items()
+    )
 
 
-def beside(session: Session | None, figures: list[Figure]) -> Iterator[tuple[Case, Value, Figure]]:
+def beside(session: Session, figures: list[Figure]) -> Iterator[tuple[Case, Value, Figure]]:
     """Each measured variable with each figure that may be shown beside it."""
     figures_of: dict[tuple[str, str], list[Figure]] = {}
     for figure in per_step(figures):
         figures_of.setdefault((figure.check, figure.variable), []).append(figure)
-    for case in _measured(session):
+    for case in session.measured:
         check, settings = case.check.split(" ", 1)[0], parameters(case.check)
         for value in case.values:
             name, named, known = workload(check, settings, value.variable, case.workload)
@@ -214,20 +232,18 @@ def bend(figure: Figure) -> int:
     return round(figure.value if cache is None else figure.value * cache * 2**20)
 
 
-def bends(session: Session | None, figures: list[Figure]) -> Iterator[tuple[Case, Figure]]:
+def bends(session: Session, figures: list[Figure]) -> Iterator[tuple[Case, Figure]]:
     """Each measured case with each figure of a message size where its curve bends."""
     chosen = [figure for figure in figures if figure.variable in BENDS]
-    for case in _measured(session):
+    for case in session.measured:
         settings = {"placement": placement(case), **parameters(case.check)}
         for figure in chosen:
-            wanted = {key: one for key, one in figure.parameters.items() if key != "l3_megabytes"}
+            wanted = dict(figure.parameters)
+            # The size of the paper's cache, of which the bend is a part.
+            wanted.pop("l3_megabytes", None)
             here = figure.check == case.check.split(" ", 1)[0]
-            if here and all(_same(one, settings.get(key)) for key, one in wanted.items()):
+            if here and is_alike(wanted, settings):
                 yield case, figure
-
-
-def _measured(session: Session | None) -> list[Case]:
-    return [case for case in session.cases if case.measured] if session else []
 
 
 def pairs(
@@ -240,36 +256,41 @@ def pairs(
     numbers: dict | None = None,
 ) -> list[tuple[Figure, Figure]]:
     """Figures of environments A and B for one variable: of the same document, system and unit."""
-
-    def of(environ):
-        return [
-            one
-            for one in figures
-            if one.environ == STANDS_FOR.get(environ, environ)
-            and comparable(one, check, settings, variable, numbers)
-        ]
-
-    def where(one):
-        return (
-            (one.document, one.system, one.partition, one.population, one.unit),
-            one.parameters,
-        )
-
+    # Both sides share the workload, which takes long to compare.
+    comparables = [
+        figure for figure in figures if comparable(figure, check, settings, variable, numbers)
+    ]
+    sides = []
+    for environ in (a, b):
+        name = STANDS_FOR.get(environ, environ)
+        sides.append([figure for figure in comparables if figure.environ == name])
     return [
-        (one, other)
-        for one in of(a)
-        for other in of(b)
-        if where(one) == where(other) and one is not other
+        (of_a, of_b)
+        for of_a, of_b in itertools.product(*sides)
+        if of_a is not of_b and of_a.experiment == of_b.experiment
     ]
 
 
 def ratio(a: Figure, b: Figure) -> str:
     """B over A: `2.33-2.55`, `< 0.54`, `> 2`; empty if the figures do not bound it."""
-    (least_a, most_a), (least_b, most_b) = a.bounds, b.bounds
-    low = least_b / most_a if least_b is not None and most_a else None
-    high = most_b / least_a if most_b is not None and least_a else None
+    low, high = quotient(b.bounds, a.bounds)
     if low is None and high is None:
         return ""
-    if low is None or high is None:
-        return f"> {low:.3g}" if high is None else f"< {high:.3g}"
-    return f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g}-{high:.3g}"
+    if high is None:
+        return f"> {low:.3g}"
+    if low is None:
+        return f"< {high:.3g}"
+    ends = dict.fromkeys([f"{low:.3g}", f"{high:.3g}"])
+    return "-".join(ends)
+
+
+#: Lower and upper bound; None: none.
+Bounds = tuple[float | None, float | None]
+
+
+def quotient(over: Bounds, under: Bounds) -> Bounds:
+    """Bounds of a ratio of two numbers."""
+    (least, most), (least_under, most_under) = over, under
+    low = least / most_under if least is not None and most_under else None
+    high = most / least_under if most is not None and least_under else None
+    return low, high

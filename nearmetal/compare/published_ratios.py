@@ -45,8 +45,6 @@ BASES = ("native", "passthrough")
 PAGES = "small pages"
 #: What a figure of a cluster that is no other's ratio is relative to.
 WHOLE = "theoretical peak"
-
-
 #: Most ratios of the session beside a published one: of N and M nodes there are N times M.
 MOST = 500
 
@@ -70,27 +68,139 @@ class Beside:
     more: bool = False  #: whether the session has more than MOST of them
 
 
-def beside(session: Session | None, figures: Iterable[Figure]) -> list[Beside]:
+def beside(session: Session, figures: Iterable[Figure]) -> list[Beside]:
     """The published ratios of the checks that a session measured, each with the session's own.
 
     A figure whose ratio the session cannot show, such as one of two settings of a hypervisor, has
     none.
     """
-    if session is None:
-        return []
     by_check: dict[str, list[Case]] = {}
-    for case in session.cases:
-        if case.measured:
-            by_check.setdefault(_check(case), []).append(case)
-    classes = _Classes.of(session)
-    found = []
+    for case in session.measured:
+        by_check.setdefault(case.check.split(" ", 1)[0], []).append(case)
+    # Without classes of links, the first partition stands for the native one.
+    first = next(iter(base_first(session, (case.partition for case in session.cases))), "")
+    ratios = []
     for figure in figures:
-        shown = figure.relative_to is not None and figure.variable not in published.BENDS
-        if shown and figure.check in by_check:
-            own = [case for case in by_check[figure.check] if not case.disturbed]
-            here = tuple(itertools.islice(_here(figure, classes, own), MOST + 1))
-            found.append(Beside(figure, here[:MOST], len(here) > MOST))
-    return found
+        is_ratio = figure.relative_to is not None and figure.variable not in published.BENDS
+        if is_ratio and figure.check in by_check:
+            cases = [case for case in by_check[figure.check] if not case.disturbed]
+            here = tuple(itertools.islice(_here(figure, first, cases), MOST + 1))
+            ratios.append(Beside(figure, here[:MOST], len(here) > MOST))
+    return ratios
+
+
+def _here(figure: Figure, first: str, cases: list[Case]) -> Iterator[Here]:
+    """The session's ratios of a figure's kind.
+
+    :arg first: the partition that stands for the native one.
+    """
+    if figure.relative_to == WHOLE:
+        for case in cases:
+            for value in case.values:
+                if value.variable == figure.variable:
+                    yield Here(case.place, case.environ, value.variable, value.value)
+        return
+    kind = _kind(figure)
+    if kind is None:
+        return
+    quantity, ratio = kind
+    counterparts = _Counterparts(figure, first, cases)
+    for case in cases:
+        values = [value for value in case.values if _is_same(figure, case, value, quantity)]
+        for other, processes in counterparts.of(case) if values else ():
+            for value in values:
+                base = _base(value, other, processes)
+                if base is not None and base.value > 0:
+                    yield Here(case.place, case.environ, value.variable, ratio(value, base))
+
+
+def _kind(figure: Figure) -> tuple[str | None, Callable[[Value, Value], float]] | None:
+    """The quantity of a figure's ratio, None being time or rate, and the function of two values."""
+    for name, ratio in KINDS:
+        if match := re.fullmatch(name, figure.variable):
+            quantity = match[1] if match.re.groups else None
+            return quantity and NAMES.get(quantity, quantity), ratio
+    return None
+
+
+def _is_same(figure: Figure, case: Case, value: Value, quantity: str | None) -> bool:
+    """Whether a variable is of the figure's quantity and workload."""
+    name, _, known = published.workload(
+        figure.check, parameters(case.check), value.variable, case.workload
+    )
+    if quantity is not None and name != quantity:
+        return False
+    if quantity is None:
+        if name == "efficiency" or "processes" not in known:
+            return False
+        # Beside the elapsed time, a rate would be the same ratio twice.
+        timed = any(other.variable.startswith("elapsed_") for other in case.values)
+        if name != "elapsed" and timed:
+            return False
+    given = {key: text for key, text in figure.parameters.items() if key in published.WORKLOAD}
+    return published.is_alike(given, known)
+
+
+class _Counterparts:
+    """The cases that a figure compares others with."""
+
+    def __init__(self, figure: Figure, first: str, cases: list[Case]):
+        relative = str(figure.relative_to)
+        processes = PROCESSES.fullmatch(relative)
+        self._processes = processes[1] if processes else ""
+        self._of_pages = relative == PAGES
+        self._first = first
+        self._link_class = relative.rsplit(maxsplit=1)[-1]
+        self._of_native = figure.partition == NATIVE
+        self._small: dict[tuple, list[Case]] = {}
+        self._of_class: dict[tuple, list[Case]] = {}
+        for case in cases:
+            if parameters(case.check).get("page_size") == "small":
+                self._small.setdefault((case.place, case.environ), []).append(case)
+            if self._has_class(case, self._link_class):
+                self._of_class.setdefault((case.check, case.environ), []).append(case)
+
+    def of(self, case: Case) -> Iterator[tuple[Case, str]]:
+        """Each case that this one is compared with, and the processes that are compared."""
+        if self._processes:
+            yield case, self._processes
+        elif self._of_pages:
+            if parameters(case.check).get("page_size") == "large":
+                for other in self._small.get((case.place, case.environ), ()):
+                    yield other, ""
+        elif self._link_class in BASES and self._has_class(case, NATIVE) == self._of_native:
+            for other in self._of_class.get((case.check, case.environ), ()):
+                if other.place != case.place:
+                    yield other, ""
+
+    def _has_class(self, case: Case, link_class: str) -> bool:
+        """Whether a case ran on a partition with this class of link, by its class or its name."""
+        if case.link_class:
+            return case.link_class == link_class
+        stands_for_native = link_class == NATIVE and case.partition == self._first
+        return case.partition == link_class or stands_for_native
+
+
+def _base(value: Value, other: Case, processes: str) -> Value | None:
+    """The other case's value of the variable, or of the same one with these processes."""
+    name = value.variable
+    if processes:
+        name = re.sub(r"_\d+(x\d+)?$", f"_{processes}", name)
+    for candidate in other.values:
+        if (candidate.variable, candidate.unit) == (name, value.unit):
+            return candidate
+    return None
+
+
+def can_show(figure: Figure) -> bool:
+    """Whether a session can have the ratio of a figure at all."""
+    relative = str(figure.relative_to)
+    if relative == WHOLE:
+        return True
+    if _kind(figure) is None:
+        return False
+    within = relative == PAGES or PROCESSES.fullmatch(relative) is not None
+    return within or relative.rsplit(maxsplit=1)[-1] in BASES
 
 
 @dataclass(frozen=True)
@@ -108,153 +218,37 @@ def overheads(figures: Sequence[Figure]) -> list[Overhead]:
 
     Either of two figures, one of which is of a native partition, or of a gain over another one.
     """
-    found = []
-    for one in figures:
-        gain = re.fullmatch(r"(\w+)_gain", one.variable)
-        if gain and one.partition == NATIVE and one.relative_to and one.unit == "%":
-            low, high = (None if bound is None else 1 + bound / 100 for bound in one.bounds)
-            figure = replace(one, variable=gain[1], partition=one.relative_to)
-            found.append(Overhead(figure, low, high, f"{one.text} % more on {NATIVE}"))
-        if one.relative_to is not None or one.partition in (NATIVE, None):
-            continue
-        found += [_overhead(one, base) for base in figures if _is_base(base, one)]
-    return found
+    listed = []
+    for figure in figures:
+        gain = re.fullmatch(r"(\w+)_gain", figure.variable)
+        if gain and figure.partition == NATIVE and figure.relative_to and figure.unit == "%":
+            low, high = (None if bound is None else 1 + bound / 100 for bound in figure.bounds)
+            other = replace(figure, variable=gain[1], partition=figure.relative_to)
+            # What the native partition gains, the other one loses.
+            listed.append(Overhead(other, low, high, f"{figure.text} % more on {NATIVE}"))
+        if figure.relative_to is None and figure.partition not in (NATIVE, None):
+            listed += [_overhead(figure, base) for base in figures if _is_base(base, figure)]
+    return listed
 
 
-def _is_base(base: Figure, one: Figure) -> bool:
-    def what(figure: Figure) -> tuple:
-        return (
-            *(figure.document, figure.system, figure.check, figure.variable),
-            *(figure.software, figure.unit, figure.parameters),
-        )
-
-    return base.partition == NATIVE and base.relative_to is None and what(base) == what(one)
-
-
-def _overhead(one: Figure, base: Figure) -> Overhead:
-    less = metrics.unit(one.unit).lower_is_better
-    over, under = (one, base) if less else (base, one)
-    (least, most), (least_under, most_under) = over.bounds, under.bounds
-    return Overhead(
-        one,
-        least / most_under if least is not None and most_under else None,
-        most / least_under if most is not None and least_under else None,
-        f"{one.text} {_unit(one)}, {NATIVE} {base.text} {_unit(base)}",
-    )
-
-
-def _unit(figure: Figure) -> str:
-    return "" if figure.unit == 1 else str(figure.unit)
-
-
-def can_show(figure: Figure) -> bool:
-    """Whether a session can have the ratio of a figure at all."""
-    relative = str(figure.relative_to)
-    if relative == WHOLE:
-        return True
-    known = any(re.fullmatch(name, figure.variable) for name, _ in KINDS)
-    to = PROCESSES.fullmatch(relative) or relative == PAGES
-    return known and bool(to or relative.rsplit(maxsplit=1)[-1] in BASES)
-
-
-def _check(case: Case) -> str:
-    return case.check.split(" ", 1)[0]
-
-
-@dataclass(frozen=True)
-class _Classes:
-    """Which cases of a session ran on partitions of a class."""
-
-    first: str  #: the partition that stands for the native one
-
-    @classmethod
-    def of(cls, session: Session) -> _Classes:
-        names = base_first(session, (case.partition for case in session.cases))
-        return cls(names[0] if names else "")
-
-    def holds(self, case: Case, link_class: str) -> bool:
-        if case.link_class:
-            return case.link_class == link_class
-        native = link_class == "native" and case.partition == self.first
-        return case.partition == link_class or native
-
-
-def _here(figure: Figure, classes: _Classes, own: list[Case]) -> Iterator[Here]:
-    if figure.relative_to == WHOLE:
-        for case in own:
-            for value in case.values:
-                if value.variable == figure.variable:
-                    yield Here(case.place, case.environ, value.variable, value.value)
-        return
-    kind = next(
-        ((found, ratio) for name, ratio in KINDS if (found := re.fullmatch(name, figure.variable))),
-        None,
-    )
-    if kind is None:
-        return
-    match, ratio = kind
-    quantity = NAMES.get(match[1], match[1]) if match.re.groups else None
-    counterparts = _counterparts(figure, classes, own)
-    for case in own:
-        values = [value for value in case.values if _same(figure, case, value, quantity)]
-        for other, processes in counterparts(case) if values else ():
-            for value in values:
-                base = _base(value, other, processes)
-                if base is not None and base.value > 0:
-                    yield Here(case.place, case.environ, value.variable, ratio(value, base))
-
-
-def _counterparts(
-    figure: Figure, classes: _Classes, cases: list[Case]
-) -> Callable[[Case], Iterator[tuple[Case, str]]]:
-    """Function: case -> the cases that a figure compares it with, and their processes."""
-    relative = str(figure.relative_to)
-    link_class = relative.rsplit(maxsplit=1)[-1]
-    of_native = figure.partition == NATIVE
-    processes = PROCESSES.fullmatch(relative)
-    small: dict[tuple, list[Case]] = {}
-    of_class: dict[tuple, list[Case]] = {}
-    for case in cases:
-        if parameters(case.check).get("page_size") == "small":
-            small.setdefault((case.place, case.environ), []).append(case)
-        if classes.holds(case, link_class):
-            of_class.setdefault((case.check, case.environ), []).append(case)
-
-    def found(case: Case) -> Iterator[tuple[Case, str]]:
-        if processes:
-            yield case, processes[1]
-        elif relative == PAGES and parameters(case.check).get("page_size") == "large":
-            for other in small.get((case.place, case.environ), ()):
-                yield other, ""
-        elif link_class in BASES and classes.holds(case, NATIVE) == of_native:
-            for other in of_class.get((case.check, case.environ), ()):
-                if other.place != case.place:
-                    yield other, ""
-
-    return found
-
-
-def _base(value: Value, other: Case, processes: str) -> Value | None:
-    """The other case's value of the variable, or of the same one with these processes."""
-    name = value.variable
-    if processes:
-        name = re.sub(r"_\d+(x\d+)?$", f"_{processes}", name)
-    return next(
-        (one for one in other.values if (one.variable, one.unit) == (name, value.unit)), None
-    )
-
-
-def _same(figure: Figure, case: Case, value: Value, quantity: str | None) -> bool:
-    """Whether a variable is of the figure's quantity and workload."""
-    name, _, known = published.workload(
-        figure.check, parameters(case.check), value.variable, case.workload
-    )
-    if quantity is None:
-        if name == "efficiency" or "processes" not in known:
-            return False
-        if name != "elapsed" and any(one.variable.startswith("elapsed_") for one in case.values):
-            return False  # the same ratio twice
-    elif name != quantity:
+def _is_base(base: Figure, figure: Figure) -> bool:
+    if base.partition != NATIVE or base.relative_to is not None:
         return False
-    given = {key: one for key, one in figure.parameters.items() if key in published.WORKLOAD}
-    return all(str(one).lower() == str(known.get(key)).lower() for key, one in given.items())
+    return _quantity(base) == _quantity(figure)
+
+
+def _quantity(figure: Figure) -> tuple:
+    """What a figure says, but for the partition."""
+    where = figure.document, figure.system, figure.check, figure.variable
+    return *where, figure.software, figure.unit, figure.parameters
+
+
+def _overhead(figure: Figure, base: Figure) -> Overhead:
+    # Time over time, or the native rate over the rate: above 1 is worse.
+    over, under = base, figure
+    if metrics.unit(figure.unit).lower_is_better:
+        over, under = figure, base
+    low, high = published.quotient(over.bounds, under.bounds)
+    unit = "" if figure.unit == 1 else str(figure.unit)
+    text = f"{figure.text} {unit}, {NATIVE} {base.text} {unit}"
+    return Overhead(figure, low, high, text)

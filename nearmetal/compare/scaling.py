@@ -1,22 +1,64 @@
-"""How far a benchmark scales: the processes and nodes beyond which more of them gain nothing.
+"""How far a benchmark scales: its speed-up, and the processes and nodes beyond which more of them
+gain nothing.
 
-Derived from the medians of the rates. They are no variables: a number of processes has no noise
-that the gate could judge, and the rates say the same.
+Both are derived from the medians and are no variables: the rates and efficiencies say the same, and
+the gate would share its error among twice as many variables.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nearmetal.compare.published import Figure
 from nearmetal.results import Case, Session, Value
 
+#: Unit of a speed-up (nearmetal/model/units.yaml).
+UNIT = "x fewest processes"
+#: Name of a parallel efficiency: size, processes, threads of a process.
+EFFICIENCY = re.compile(r"efficiency_(\w+)_(\d+)(x\d+)?")
 #: Name of a rate: class, processes, threads of a process.
 RATE = re.compile(r"mops_([A-Z])_(\d+)(?:x(\d+))?")
 #: Published quantities that `Reach` has too.
 QUANTITIES = ("scales_to", "nodes_to_beat_one_node")
+
+
+def with_speedups(values: Iterable[Value]) -> Iterator[Value]:
+    """The values of one case, and behind each parallel efficiency its speed-up.
+
+    An efficiency has none if the case lacks the rate or time of the fewest processes.
+    """
+    values = list(values)
+    for value in values:
+        yield value
+        match = EFFICIENCY.fullmatch(value.variable)
+        if match is None:
+            continue
+        size, processes, threads = match.groups(default="")
+        # An efficiency is relative to the fewest processes, which need not be one.
+        fewest = _fewest(values, size, threads)
+        if fewest:
+            yield _speedup(value, int(processes) / fewest)
+
+
+def _speedup(efficiency: Value, ideal: float) -> Value:
+    samples = [sample / 100 * ideal for sample in efficiency.samples]
+    return replace(
+        efficiency,
+        variable=efficiency.variable.replace("efficiency_", "speedup_", 1),
+        unit=UNIT,
+        value=efficiency.value / 100 * ideal,
+        samples=tuple(samples),
+        within=(),
+    )
+
+
+def _fewest(values: list[Value], size: str, threads: str) -> int | None:
+    """The fewest processes with a rate or time of this size and these threads."""
+    name = re.compile(rf"(?!efficiency_)[a-z]+_{re.escape(size)}_(\d+){threads}")
+    matches = (name.fullmatch(value.variable) for value in values)
+    return min((int(match[1]) for match in matches if match), default=None)
 
 
 @dataclass(frozen=True)
@@ -47,38 +89,32 @@ class Reach:
                 yield figure
 
 
-def reaches(session: Session | None) -> list[Reach]:
+def reaches(session: Session) -> list[Reach]:
     """How far each benchmark scales that ran on several numbers of processes."""
-    found = []
-    for case in session.cases if session else ():
+    reached = []
+    for case in session.measured:
         rates: dict[tuple[str, str], dict[int, float]] = {}
-        for size, threads, count, rate in _rates(case.values if case.measured else ()):
-            rates.setdefault((size, threads), {})[count] = rate
-        per_node = case.workload.get("processes_per_node")
+        for value in case.values:
+            if match := RATE.fullmatch(value.variable):
+                size, count, threads = match.groups(default="")
+                rates.setdefault((size, threads), {})[int(count)] = value.value
         for (size, threads), by_count in rates.items():
             if len(by_count) > 1:
-                found.append(_reach(case, size, threads, by_count, per_node))
-    return found
+                reached.append(_reach(case, size, threads, by_count))
+    return reached
 
 
-def _rates(values: Iterable[Value]) -> Iterator[tuple[str, str, int, float]]:
-    for value in values:
-        if named := RATE.fullmatch(value.variable):
-            yield named[1], named[3] or "", int(named[2]), value.value
-
-
-def _reach(case: Case, size: str, threads: str, rates: dict[int, float], per_node) -> Reach:
+def _reach(case: Case, size: str, threads: str, rates: dict[int, float]) -> Reach:
     counts = tuple(sorted(rates))
+    per_node = case.workload.get("processes_per_node")
     nodes = _nodes_to_beat_one_node(rates, int(per_node)) if per_node else None
     return Reach(case, size, threads, counts, max(counts, key=rates.__getitem__), nodes)
 
 
 def _nodes_to_beat_one_node(rates: dict[int, float], per_node: int) -> int | None:
-    """A job fills each node before the next one."""
-    alone = max((rate for count, rate in rates.items() if count <= per_node), default=None)
-    faster = [
-        -(-count // per_node)
-        for count, rate in rates.items()
-        if count > per_node and alone is not None and rate > alone
-    ]
-    return min(faster, default=None)
+    within = [rate for count, rate in rates.items() if count <= per_node]
+    if not within:
+        return None
+    faster = [count for count, rate in rates.items() if count > per_node and rate > max(within)]
+    # A job fills each node before the next one.
+    return min((-(-count // per_node) for count in faster), default=None)

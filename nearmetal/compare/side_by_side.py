@@ -6,20 +6,28 @@ worse.
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 import statistics
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from tabulate import tabulate
 
-from nearmetal.compare import binding, limits, nearness, speedup
-from nearmetal.model import naming
+from nearmetal.compare import nearness, scaling
+from nearmetal.compare.index import Index, Key
 from nearmetal.model.facts import factors_that_differ
+from nearmetal.model.naming import plain
 from nearmetal.results import XPASS, Case, ResultsError, Session, Value, base_first, worst
+from nearmetal.results.session import Disturbed
 from nearmetal.util import suggest
 from nearmetal.util.sanitize import first_line
+from nearmetal.util.text import number
+
+#: Parameter of a check that says bound or unbound, in a check's name.
+BINDING = re.compile(r" %(?:threads_are|binding)=(bound|unbound)(?= |$)")
 
 
 def side_by_side(sessions: list[Session]) -> Session:
@@ -30,70 +38,86 @@ def side_by_side(sessions: list[Session]) -> Session:
     if len(sessions) == 1:
         return sessions[0]
     ids = [session.uuid for session in sessions]
-    twice = next((uuid for uuid in ids if ids.count(uuid) > 1), None)
-    if twice:
-        raise ResultsError(f"session {twice} is there twice. Fix: name another session")
-    short = _short(ids)
+    for uuid, count in Counter(ids).items():
+        if count > 1:
+            raise ResultsError(f"session {uuid} is there twice. Fix: name another session")
+    # The least length that tells the ids apart.
+    length = 8
+    while len({uuid[:length] for uuid in ids}) < len(ids):
+        length += 1
+    # Values name their partition, too: tables are made of values alone.
+    cases: list[Case] = []
+    for session in sessions:
+        for case in session.cases:
+            name = f"{session.system}:{case.partition}@{session.uuid[:length]}"
+            values = tuple(replace(value, partition=name) for value in case.values)
+            cases.append(replace(case, partition=name, values=values))
     return replace(
         sessions[0],
         uuid=", ".join(ids),
         system=", ".join(dict.fromkeys(session.system for session in sessions)),
         started=", ".join(session.started for session in sessions),
-        cases=tuple(
-            _called(case, f"{session.system}:{case.partition}@{short[session.uuid]}")
-            for session in sessions
-            for case in session.cases
-        ),
+        cases=tuple(cases),
     )
 
 
-def _short(ids: list[str]) -> dict[str, str]:
-    """The beginnings of ids that tell them apart, at least eight characters."""
-    length = 8
-    while len({uuid[:length] for uuid in ids}) < len(ids):
-        length += 1
-    return {uuid: uuid[:length] for uuid in ids}
+@dataclass(frozen=True)
+class Row:
+    """A variable on all partitions."""
+
+    key: Key
+    values: tuple[Value | None, ...]  #: of each column; None: not measured, or not derived
+
+    @property
+    def overheads(self) -> list[float | None]:
+        """Of each further column, over the first."""
+        base, *others = self.values
+        return [_overhead_of(value, base) for value in others]
+
+    @property
+    def loss(self) -> Row:
+        """What a parallel efficiency loses against the first column, in points."""
+        base, *others = self.values
+        assert base is not None
+        check, environ, variable, _ = self.key
+        name = variable.replace("efficiency_", "efficiency_loss_")
+        losses: list[Value | None] = [None]
+        for value in others:
+            if value is not None:
+                # Samples of both partitions are no pairs, so that the loss has none.
+                value = replace(value, value=base.value - value.value, samples=())
+            losses.append(value)
+        return Row((check, environ, name, "points"), tuple(losses))
 
 
-def _called(case: Case, partition: str) -> Case:
-    values = tuple(replace(value, partition=partition) for value in case.values)
-    return replace(case, partition=partition, values=values)
+def table(session: Session, columns: list[str]) -> tuple[list[Row], list[str]]:
+    """A row for each variable, and the names of the missing values.
 
-
-def table(session: Session, columns: list[str]) -> tuple[list[list], list[str]]:
-    """Rows, and the missing values.
-
-    A row is (check, environment, variable, unit, a value a column, an overhead a further column).
-    The overhead is over the first column. A missing value is None, and named in the second result.
     The loss of parallel efficiency against the first column is a row of its own, in points (HPC
     Cloud slides: "degradation of PE"). So is the speed-up, which is derived.
     """
-    values_of = _with_speedups(session)
-    cells = {(v.check, v.environ, v.variable, v.unit, v.place): v.value for v in values_of}
-    directions = {(v.check, v.environ, v.variable, v.unit): v.lower_is_better for v in values_of}
-    failed_as_expected = {(one.check, one.environ, one.place) for one in session.cases if one.xfail}
+    cases = map(scaling.with_speedups, (case.values for case in session.measured))
+    index = Index(itertools.chain.from_iterable(cases))
+    # A case that may fail leaves no gap that somebody has to look after.
+    excused = {case.where for case in session.cases if case.xfail}
     rows, missing = [], []
-    for key in dict.fromkeys(key[:4] for key in cells):
+    for key in index.keys:
         check, environ, variable, unit = key
-        values = [cells.get((*key, column)) for column in columns]
-        for column, value in zip(columns, values):
-            expected = (check, environ, column) in failed_as_expected
-            if value is None and unit != speedup.UNIT and not expected:
+        row = Row(key, tuple(index.row(key, columns)))
+        rows.append(row)
+        for column, value in zip(columns, row.values):
+            is_excused = unit == scaling.UNIT or (check, column, environ) in excused
+            if value is None and not is_excused:
                 missing.append(f"{check} {environ} {variable} on {column}")
-        rows.append([*key, *values, *_overheads(values, directions[key])])
-        if variable.startswith("efficiency_") and values[0] is not None and len(columns) > 1:
-            name = variable.replace("efficiency_", "efficiency_loss_")
-            losses = [None if value is None else values[0] - value for value in values[1:]]
-            rows.append([check, environ, name, "points", None, *losses, *[None] * len(losses)])
+        if variable.startswith("efficiency_") and row.values[0] is not None and len(columns) > 1:
+            rows.append(row.loss)
     return rows, missing
 
 
-def _with_speedups(session: Session) -> list[Value]:
-    """The session's values, each parallel efficiency followed by its speed-up."""
-    by_case: dict[tuple[str, str, str], list[Value]] = {}
-    for value in session.values:
-        by_case.setdefault((value.check, value.environ, value.place), []).append(value)
-    return [value for values in by_case.values() for value in speedup.added(values)]
+def _overhead_of(value: Value | None, base: Value | None) -> float | None:
+    if value is None or base is None:
+        return None
+    return overhead(value.value, base.value, value.lower_is_better)
 
 
 def overhead(value: float, base: float, lower_is_better: bool | None) -> float | None:
@@ -106,38 +130,32 @@ def overhead(value: float, base: float, lower_is_better: bool | None) -> float |
     return value / base if lower_is_better else base / value
 
 
-def _overheads(values: list[float | None], lower_is_better: bool | None) -> list[float | None]:
-    """Overheads of the further values over the first; None where one is missing."""
-    base, *others = values
-    return [
-        None if base is None or value is None else overhead(value, base, lower_is_better)
-        for value in others
-    ]
-
-
 def columns(session: Session, text: str | None) -> list[str]:
     """The session's columns: as they ran but the native link first, or as `--columns` names them.
 
     A partition stands for all nodes of `--distribute`.
     Raises ResultsError for an empty, a double or an unknown entry.
     """
-    ran = dict.fromkeys((value.place, value.partition) for value in session.values)
     if text is None:
-        return base_first(session, (place for place, _ in ran))
-    places: dict[str, list[str]] = {}
-    for place, partition in ran:
-        for name in {place, partition}:
-            places.setdefault(name, []).append(place)
-    chosen = _known_columns(session, text)
-    found = [place for name in chosen for place in places.get(name, [name])]
-    return list(dict.fromkeys(found))
+        return base_first(session, (value.place for value in session.values))
+    places: dict[str, dict[str, None]] = {}
+    for value in session.values:
+        for name in (value.place, value.partition):
+            places.setdefault(name, {})[value.place] = None
+    chosen: list[str] = []
+    for name in _known_columns(session, text):
+        chosen += places.get(name, [name])
+    return list(dict.fromkeys(chosen))
 
 
 def _known_columns(session: Session, text: str) -> list[str]:
     chosen = [name.strip() for name in text.split(",")]
-    known = dict.fromkeys(case.partition for case in session.cases)
-    known.update(dict.fromkeys(case.place for case in session.cases))
-    known.update(dict.fromkeys(key[1] for key in session.skipped))
+    # A partition whose cases all failed or were skipped has no value, and is no wrong name.
+    known: dict[str, None] = {}
+    for case in session.cases:
+        known |= {case.partition: None, case.place: None}
+    for _, partition, _ in session.skipped:
+        known[partition] = None
     has = f"session {session.uuid} on {session.system}"
     if "" in chosen:
         raise ResultsError(
@@ -154,25 +172,6 @@ def _known_columns(session: Session, text: str) -> list[str]:
     return chosen
 
 
-def number(value: float | None) -> str:
-    """Four significant digits, never an exponent: people compare columns by eye."""
-    if value is None:
-        return "-"
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.4g}"
-
-
-def plain(check: str) -> str:
-    """A check's name without the percent signs that ReFrame sets before parameters."""
-    return naming.PARAMETER.sub(r" \1=\2", check)
-
-
-def percent(fraction: float | None) -> str:
-    """A change in percent, with its sign."""
-    if fraction is None or not math.isfinite(fraction):
-        return "-"
-    return f"{100 * fraction:+.1f} %" if abs(fraction) < 10 else f"{100 * fraction:+.0f} %"
-
-
 def failed(session: Session) -> list[str]:
     """A line for each failed case without values."""
     return [_failure(case) for case in session.failures if not case.measured]
@@ -183,6 +182,7 @@ def beyond(session: Session) -> list[str]:
     lines = []
     for case in session.failures:
         if case.measured:
+            # A case that should have failed is within its references.
             is_beyond = all(value.expected != XPASS for value in case.values)
             lines.append(f"{'beyond its reference: ' * is_beyond}{_failure(case)}")
     return lines
@@ -193,47 +193,34 @@ def _failure(case: Case) -> str:
 
 
 def disturbed(session: Session) -> list[str]:
-    """Lines on what disturbed repeats of the session: causes with their cases, then counts, then
-    cases of which nobody knows."""
-    every = [one for case in session.cases for one in case.disturbances]
-    lines = []
-    for cause in worst(every):
-        cases = [
-            _named(case)
-            for case in session.cases
-            if cause.rule in {why.rule for one in case.disturbances for why in one.causes}
-        ]
-        lines.append(f"disturbed: {cause.text} at worst ({suggest.shorten(cases)})")
-    again = sum(one.again for one in every)
-    if every:
-        # A duet's launches do not run again.
-        hint = "" if session.kind == "duet" else " (more may run again with -S spare_repeats=...)"
-        lines.append(
-            f"disturbed repeats: {again} left out, since another ran in their place; "
-            f"{len(every) - again} counted{hint}"
-        )
+    """Lines on disturbed repeats: causes with their cases, counts, and cases without evidence."""
+    repeats: list[Disturbed] = []
+    cases_of: dict[str, list[str]] = {}
     unknown: dict[str, list[str]] = {}
     for case in session.cases:
+        name = f"{plain(case.check)} on {case.place} with {case.environ}"
+        repeats += case.disturbances
+        for cause in worst(case.disturbances):
+            cases_of.setdefault(cause.rule, []).append(name)
         for text in case.unknown_evidence:
-            unknown.setdefault(text, []).append(_named(case))
-    return lines + [
-        f"evidence unknown: {text} ({suggest.shorten(cases)})" for text, cases in unknown.items()
+            unknown.setdefault(text, []).append(name)
+    lines = [
+        f"disturbed: {cause.text} at worst ({suggest.shorten(cases_of[cause.rule])})"
+        for cause in worst(repeats)
     ]
-
-
-def _named(case: Case) -> str:
-    return f"{plain(case.check)} on {case.place} with {case.environ}"
-
-
-def medians(case: Case) -> dict[str, float]:
-    """The median of each quantity of evidence, over the repeats that count."""
-    again = {one.number for one in case.disturbances if one.again}
-    # Several runs of a case number their repeats alike, so that those which count are not known.
-    kept = [
-        one for number, one in enumerate(case.evidence, 1) if case.runs > 1 or number not in again
-    ]
-    names = dict.fromkeys(name for one in kept for name in one)
-    return {name: statistics.median(one[name] for one in kept if name in one) for name in names}
+    if repeats:
+        again = sum(repeat.again for repeat in repeats)
+        line = (
+            f"disturbed repeats: {again} left out, since another ran in their place; "
+            f"{len(repeats) - again} counted"
+        )
+        # A duet's launches do not run again.
+        if session.kind != "duet":
+            line += " (more may run again with -S spare_repeats=...)"
+        lines.append(line)
+    for text, names in unknown.items():
+        lines.append(f"evidence unknown: {text} ({suggest.shorten(names)})")
+    return lines
 
 
 def spread(samples: tuple[float, ...]) -> str:
@@ -247,35 +234,61 @@ def spread(samples: tuple[float, ...]) -> str:
     return f" ±{100 * deviation / mean:.0f} %"
 
 
-def _ratio(ratio: float | None, base: tuple[float, ...], own: tuple[float, ...]) -> str:
+def _ratio(ratio: float | None, base: Value | None, other: Value | None) -> str:
     """A ratio, with `=` where the ranges of both variables' samples overlap."""
     if ratio is None:
         return "-"
-    several = min(len(base), len(own)) > 1
-    alike = several and min(own) <= max(base) and max(own) >= min(base)
-    return f"{ratio:.2f} =" if alike else f"{ratio:.2f}"
+    text = f"{ratio:.2f}"
+    # One repeat has no range.
+    if base is None or other is None or min(len(base.samples), len(other.samples)) < 2:
+        return text
+    if min(other.samples) <= max(base.samples) and max(other.samples) >= min(base.samples):
+        text += " ="
+    return text
 
 
-def _mark(value: float | None, failing: set, key: tuple[str, ...], column: str) -> str:
-    """` !` behind a value of a case that failed by its reference."""
-    return " !" if value is not None and (*key[:2], column) in failing else ""
+@dataclass(frozen=True)
+class Pair:
+    """A variable of one case, bound and unbound."""
+
+    check: str  #: without the parameter
+    bound: Value
+    unbound: Value
+
+    @property
+    def overhead(self) -> float | None:
+        """Of the unbound value over the bound one."""
+        return _overhead_of(self.unbound, self.bound)
+
+
+def bindings(session: Session) -> Iterator[Pair]:
+    """The variables that the session measured both bound and unbound, in their order."""
+    pairs: dict[tuple, dict[str, Value]] = {}
+    for value in session.values:
+        if kind := BINDING.search(value.check):
+            check = BINDING.sub("", value.check)
+            key = check, value.environ, value.place, value.variable, value.unit
+            pairs.setdefault(key, {})[kind[1]] = value
+    # One of both may have failed.
+    for (check, *_), both in pairs.items():
+        if len(both) == 2:
+            yield Pair(check, **both)
 
 
 def _bindings(session: Session) -> str:
     """The table of bound and unbound values; empty if the session has no variable of both."""
     rows = []
-    for pair in binding.pairs(session):
-        one, other = pair.bound, pair.unbound
-        ratio = overhead(other.value, one.value, one.lower_is_better)
-        rows.append(
-            [plain(pair.check), one.environ, one.place, one.variable, one.unit]
-            + [number(value.value) + spread(value.samples) for value in (one, other)]
-            + [_ratio(ratio, one.samples, other.samples)]
-        )
+    for pair in bindings(session):
+        value = pair.bound
+        row = [plain(pair.check), value.environ, value.place, value.variable, value.unit]
+        row += [number(side.value) + spread(side.samples) for side in (value, pair.unbound)]
+        rows.append([*row, _ratio(pair.overhead, value, pair.unbound)])
+    if not rows:
+        return ""
     headers = ["check", "environment", "partition", "variable", "unit"]
     headers += ["bound", "unbound", "overhead unbound"]
     aligned = ["left"] * 5 + ["right"] * 3
-    return tabulate(rows, headers, disable_numparse=True, colalign=aligned) if rows else ""
+    return tabulate(rows, headers, disable_numparse=True, colalign=aligned)
 
 
 def factors(session: Session, columns: list[str]) -> str:
@@ -284,75 +297,73 @@ def factors(session: Session, columns: list[str]) -> str:
     Cases that ran in some columns alone are left out: their factors are of the cases.
     """
     shown = set(columns)
-    cases = [case for case in session.cases if case.place in shown and not case.fixture]
-    places: dict[tuple[str, str], set[str]] = {}
-    for case in cases:
-        places.setdefault((case.check, case.environ), set()).add(case.place)
-    everywhere = {key for key, where in places.items() if where == shown}
-    if len(columns) < 2 or not everywhere:
+    cases: dict[tuple[str, str], list[Case]] = {}
+    for case in session.cases:
+        if case.place in shown and not case.fixture:
+            cases.setdefault((case.check, case.environ), []).append(case)
+    facts: dict[str, list[dict]] = {column: [] for column in columns}
+    for alike in cases.values():
+        # The factors of a case that ran on one partition alone say nothing of that partition.
+        if {case.place for case in alike} == shown:
+            for case in alike:
+                facts[case.place].append(case.facts)
+    if len(columns) < 2 or not any(facts.values()):
         return ""
-    by_column: dict[str, list[dict]] = {column: [] for column in columns}
-    for case in cases:
-        if (case.check, case.environ) in everywhere:
-            by_column[case.place].append(case.facts)
-    rows = [[name, *values] for name, values in factors_that_differ(by_column)]
-    return tabulate(rows, ["differs", *columns], disable_numparse=True) if rows else ""
+    rows = [[name, *values] for name, values in factors_that_differ(facts)]
+    if not rows:
+        return ""
+    return tabulate(rows, ["differs", *columns], disable_numparse=True)
 
 
 def render(
     session: Session,
     columns: list[str],
     with_spread: bool = True,
-    numbers: Callable[[], limits.Numbers] | None = None,
+    numbers: Callable[[], nearness.Numbers] | None = None,
 ) -> tuple[str, list[str]]:
     """The table as text, and the missing values and failed cases.
 
     :arg numbers: of the partitions' extras, for the limits of a session without a native link.
     """
     rows, missing = table(session, columns)
-    samples = {
-        (v.check, v.environ, v.variable, v.unit, v.place): v.samples
-        for v in _with_speedups(session)
-    }
-    failing = {(one.check, one.environ, one.place) for one in session.failures if one.measured}
-    spreads = {key: spread(found) for key, found in samples.items() if with_spread}
-    headers = [
-        "check",
-        "environment",
-        "variable",
-        "unit",
-        *columns,
-        *(f"overhead {c}" for c in columns[1:]),
-    ]
-    shown, last = [], None
-    for check, environ, variable, unit, *cells in rows:
-        key = check, environ, variable, unit
-        values = [
-            number(value) + spreads.get((*key, column), "") + _mark(value, failing, key, column)
-            for column, value in zip(columns, cells)
-        ]
-        ratios = [
-            _ratio(ratio, samples.get((*key, columns[0]), ()), samples.get((*key, column), ()))
-            for ratio, column in zip(cells[len(columns) :], columns[1:])
-        ]
-        # A check and its environment appear once, so that the eye finds the next ones.
-        head = ["", ""] if (check, environ) == last else [plain(check), environ]
-        last = (check, environ)
-        shown.append([*head, variable, unit, *values, *ratios])
-    text = tabulate(
-        shown,
-        headers,
-        disable_numparse=True,
-        colalign=["left"] * 4 + ["right"] * (len(headers) - 4),
-    )
-    text = "\n\n".join(filter(None, [text, _bindings(session), factors(session, columns)]))
-    title = f"session {session.uuid} on {session.system}, {session.started}"
-    told = [*session.told_of_processors, *session.told_of_expected_failures]
-    cautions = "\n".join([*told, *disturbed(session)])
-    legend = ["=: the repeats of both overlap."] if " =" in text else []
-    if failing:
+    tables = [_table(session, rows, columns, with_spread), _bindings(session)]
+    text = "\n\n".join(filter(None, [*tables, factors(session, columns)]))
+    legend = []
+    if " =" in text:
+        legend.append("=: the repeats of both overlap.")
+    if any(case.measured for case in session.failures):
         legend.append("!: a value of a case that failed by its reference.")
-    text = "\n".join([text, *legend])
-    near = nearness.render(limits.native_or_limits(session, columns, numbers))
-    parts = [title, cautions, near, text]
-    return "\n\n".join(part for part in parts if part), failed(session) + missing
+    title = f"session {session.uuid} on {session.system}, {session.started}"
+    cautions = [*session.told_of_processors, *session.told_of_expected_failures]
+    cautions += disturbed(session)
+    near = nearness.render(nearness.of_session(session, columns, numbers))
+    parts = [title, "\n".join(cautions), near, "\n".join([text, *legend])]
+    return "\n\n".join(filter(None, parts)), failed(session) + missing
+
+
+def _table(session: Session, rows: list[Row], columns: list[str], with_spread: bool) -> str:
+    """The rows as text."""
+    failing = {case.where for case in session.failures if case.measured}
+    lines, last = [], None
+    for row in rows:
+        check, environ, variable, unit = row.key
+        # A check and its environment appear once, so that the eye finds the next ones.
+        line = [plain(check), environ, variable, unit]
+        if (check, environ) == last:
+            line[:2] = "", ""
+        last = check, environ
+        for column, value in zip(columns, row.values):
+            text = "-"
+            if value is not None:
+                text = number(value.value)
+                text += spread(value.samples) if with_spread else ""
+                text += " !" if (check, column, environ) in failing else ""
+            line.append(text)
+        base, *others = row.values
+        for ratio, value in zip(row.overheads, others):
+            line.append(_ratio(ratio, base, value))
+        lines.append(line)
+    headers = ["check", "environment", "variable", "unit", *columns]
+    headers += [f"overhead {column}" for column in columns[1:]]
+    aligned = ["left"] * 4 + ["right"] * (len(headers) - 4)
+    return tabulate(lines, headers, disable_numparse=True, colalign=aligned)

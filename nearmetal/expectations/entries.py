@@ -9,11 +9,13 @@ from pathlib import Path
 
 from nearmetal.checkout import PACKAGE, REFERENCES
 from nearmetal.errors import NearmetalError
-from nearmetal.expectations import expression, known, sentence
-from nearmetal.expectations.expression import Expression, ExpressionError
-from nearmetal.expectations.sentence import Sentence
-from nearmetal.util import documents, suggest
+from nearmetal.expectations import expression, known
+from nearmetal.expectations.expression import Expression, ExpressionError, Sentence
+from nearmetal.model import catalogue
+from nearmetal.util import documents, files, suggest
 
+#: Files of expectations that several checks share, and what they may hold.
+EXPECTED = REFERENCES / "expected"
 SCHEMA = PACKAGE / "expectations" / "schema.yaml"
 #: Names of a partition's extras that expressions may use. They hold numbers.
 EXTRAS = (
@@ -41,7 +43,7 @@ NUMBERS = (*OF_EXTRAS, *FACTS, *DERIVED, *JUDGED)
 #: Keys of bounds, and the word that drops one.
 BOUNDS, NONE = ("least", "most"), "none"
 #: Fix of a name that is not known.
-CORRECT = f"correct it, or add it to {known.FILE}"
+CORRECT = f"correct it, or add it to {catalogue.FILES}/NAME.yaml or {catalogue.FACTS}"
 #: Key of a partition's extras with the site's own changes.
 OVERRIDES = "expected"
 
@@ -86,7 +88,7 @@ class Expectation:
 
     @property
     def bounds(self) -> list[Expression]:
-        return [one for one in (self.least, self.most) if one is not None]
+        return [bound for bound in (self.least, self.most) if bound is not None]
 
     @property
     def of_session(self) -> bool:
@@ -96,10 +98,10 @@ class Expectation:
     @property
     def plain(self) -> bool:
         """Whether its bounds are known before the variable is, as ReFrame's reference needs."""
-        if self.fact:
+        if self.fact or self.of_session or self.of.text != "value":
             return False
-        late = any(one.over_own or one.names & set(JUDGED) for one in self.bounds)
-        return self.of.text == "value" and not late and not self.of_session
+        # ReFrame's reference is fixed before the job runs.
+        return not any(bound.over_own or bound.names & set(JUDGED) for bound in self.bounds)
 
     @property
     def asked(self) -> str:
@@ -108,31 +110,73 @@ class Expectation:
             return f"{self.fact} matches {self.matches}"
         if not self.bounds:
             return "no bound"
+        limits = []
+        if self.least is not None:
+            limits.append(f"at least {self.least.text}")
+        if self.most is not None:
+            limits.append(f"at most {self.most.text}")
         what = "" if self.of.text == "value" else f"{self.of.text} "
-        low = [] if self.least is None else [f"at least {self.least.text}"]
-        high = [] if self.most is None else [f"at most {self.most.text}"]
-        return what + ", ".join([*low, *high])
+        return what + ", ".join(limits)
 
 
-def load(directory: Path = REFERENCES / "expected") -> dict[str, Expectation]:
-    """Every expectation by name, in the files' order. Raises ExpectationError."""
-    found: dict[str, Expectation] = {}
-    for path in sorted(directory.glob("*.yaml")):
-        for one in _read(path):
-            if one.name in found:
-                raise ExpectationError(
-                    f"{path}: expectations.{one.name}: another file has this name. Fix: rename one"
-                )
-            found[one.name] = one
-    if not found:
+def load(directory: Path | None = None) -> dict[str, Expectation]:
+    """Every expectation by name. Raises ExpectationError.
+
+    :arg directory: of files of expectations; None: the shipped ones, then those of each check.
+    """
+    expectations: dict[str, Expectation] = {}
+    for place, name, entry in _entries(directory):
+        # A site's file changes a bound by the name alone.
+        if name in expectations:
+            raise ExpectationError(f"{place}: another file has this name. Fix: rename one")
+        expectations[name] = _parsed(place, name, entry)
+    if not expectations:
         raise ExpectationError(f"{directory}: holds no expectation. Fix: restore it from git")
-    return found
+    return expectations
 
 
-def _read(path: Path) -> Iterator[Expectation]:
-    data = documents.read(path, SCHEMA, ExpectationError)
-    for name, entry in data["expectations"].items():
-        yield _parsed(f"{path}: expectations.{name}", name, entry)
+def _entries(directory: Path | None) -> Iterator[tuple[str, str, dict]]:
+    """Place, name and entry of each expectation, with its checks."""
+    try:
+        checks = known.checks()
+    except catalogue.CatalogueError as error:
+        raise ExpectationError(str(error)) from None
+    shared: dict[str, list[str]] = {}
+    for check in checks:
+        for name in check.shared_expectations:
+            shared.setdefault(name, []).append(check.name)
+    names = set()
+    # In the files' order, which is that of the sentences on a case.
+    for path in sorted((directory or EXPECTED).glob("*.yaml")):
+        data = documents.read(path, SCHEMA, ExpectationError)
+        for name, entry in data["expectations"].items():
+            place = f"{path}: expectations.{name}"
+            if "checks" not in entry and name not in shared:
+                raise ExpectationError(
+                    f"{place}: has no check. Fix: write `checks`, or list it under "
+                    f"`shared_expectations` of a file in {catalogue.FILES}"
+                )
+            names.add(name)
+            yield place, name, {"checks": shared.get(name, []), **entry}
+    if directory is not None:
+        return
+    for check in checks:
+        for name in check.shared_expectations:
+            if name not in names:
+                raise ExpectationError(
+                    f"{check.path}: shared_expectations: "
+                    f"{suggest.unknown_value('the expectation', name, names)}. Fix: correct it"
+                )
+        _refuse_faults(check)
+        for name, entry in check.expectations.items():
+            yield f"{check.path}: expectations.{name}", name, {**entry, "checks": [check.name]}
+
+
+def _refuse_faults(check: catalogue.Check) -> None:
+    """Raise ExpectationError where the schema does not allow a check's own expectations."""
+    data = {"expectations": check.expectations}
+    for fault in documents.faults(data, SCHEMA) if check.expectations else ():
+        raise ExpectationError(f"{check.path}: {fault.sentence(files.read(check.path))}")
 
 
 def _parsed(place: str, name: str, entry: dict) -> Expectation:
@@ -143,11 +187,10 @@ def _parsed(place: str, name: str, entry: dict) -> Expectation:
             f"{place}: has neither `variables` nor `of`. Fix: say which variables it is about"
         )
     where = entry.get("where", {})
-    for key, pattern in (
-        *((key, entry.get(key, "")) for key in ("variables", "matches")),
-        *((f"where.{key}", where.get(key, "")) for key in ("hypervisor", "cpu_model")),
-    ):
-        _check_pattern(f"{place}.{key}", pattern)
+    for key in ("variables", "matches"):
+        _check_pattern(f"{place}.{key}", entry.get(key, ""))
+    for key in ("hypervisor", "cpu_model"):
+        _check_pattern(f"{place}.where.{key}", where.get(key, ""))
     for key, fault in known.faults(entry):
         raise ExpectationError(f"{place}.{key}: {fault}. Fix: {CORRECT}")
     bounds = {
@@ -193,33 +236,34 @@ class Readable:
 def read(place: str, text, names: Readable) -> Expression:
     """An expression over these names. Raises ExpectationError, which names the place."""
     try:
-        found = expression.parse(text)
+        parsed = expression.parse(text)
     except ExpressionError as error:
         raise ExpectationError(f"{place}: {error}") from None
-    _refuse_unknown(place, found, names)
-    return found
+    _refuse_unknown(place, parsed, names)
+    return parsed
 
 
 def _sentence(place: str, text: str, names: Readable) -> Sentence:
     try:
-        found = sentence.parse(text)
+        parsed = expression.parse_sentence(text)
     except ExpressionError as error:
         raise ExpectationError(f"{place}: {error}") from None
-    for one in found.expressions:
-        _refuse_unknown(place, one, names)
-    return found
+    for part in parsed.expressions:
+        _refuse_unknown(place, part, names)
+    return parsed
 
 
-def _refuse_unknown(place: str, found: Expression, names: Readable) -> None:
-    for name in sorted(found.names - names.numbers):
+def _refuse_unknown(place: str, parsed: Expression, names: Readable) -> None:
+    for name in sorted(parsed.names - names.numbers):
         raise ExpectationError(
             f"{place}: {suggest.unknown_value('the name', name, sorted(names.numbers))}. "
             "Fix: correct it"
         )
+    if not parsed.over_own:
+        return
     variables = known.variables(names.checks)
-    if variables is not None and (
-        fault := known.unknown_own(sorted(found.own), sorted(found.patterns), variables)
-    ):
+    fault = known.unknown_own(sorted(parsed.own), sorted(parsed.patterns), variables)
+    if fault:
         raise ExpectationError(f"{place}: {fault}. Fix: {CORRECT}")
 
 
@@ -232,22 +276,24 @@ def overridden(
         `none` drops it, and `variables` keeps the change to some variables.
     :arg place: of the changes, for errors. Raises ExpectationError.
     """
-    found = dict(expectations)
     if not isinstance(changes, Mapping):
         raise ExpectationError(
             f"{place}: {changes!r} is no mapping. Fix: write NAME: {{most: .., reason: ..}}"
         )
+    changed = dict(expectations)
     for name, change in changes.items():
         if name not in expectations:
             raise ExpectationError(
                 f"{place}: {suggest.unknown_value('the expectation', name, expectations)}. "
                 "Fix: take a name that `nearmetal expect` prints"
             )
-        _override(found, expectations[name], change, f"{place}.{name}")
-    return found
+        _override(changed, expectations[name], change, f"{place}.{name}")
+    return changed
 
 
-def _override(found: dict[str, Expectation], shipped: Expectation, change, place: str) -> None:
+def _override(
+    expectations: dict[str, Expectation], shipped: Expectation, change, place: str
+) -> None:
     """Replace an expectation, or split it by variables."""
     allowed = {"least", "most", "matches", "reason", "variables"}
     if not isinstance(change, Mapping) or set(change) - allowed:
@@ -259,7 +305,7 @@ def _override(found: dict[str, Expectation], shipped: Expectation, change, place
     changed = replace(shipped, overridden=reason.strip(), changed_at=place, **bounds)
     pattern = change.get("variables")
     if pattern is None:
-        found[shipped.name] = changed
+        expectations[shipped.name] = changed
         return
     if not isinstance(pattern, str) or shipped.variables is None:
         raise ExpectationError(
@@ -267,16 +313,19 @@ def _override(found: dict[str, Expectation], shipped: Expectation, change, place
             "Fix: delete the key"
         )
     _check_pattern(f"{place}.variables", pattern)
+    # The change holds for variables that both patterns match, the shipped bound for the rest.
     both = f"(?=(?:{pattern})$)(?:{shipped.variables})"
     rest = f"(?!(?:{pattern})$)(?:{shipped.variables})"
     variables = known.variables(shipped.checks)
-    if variables is not None and known.unmatched(both, variables):
+    if known.unmatched(both, variables):
         raise ExpectationError(
             f"{place}.variables: {known.unmatched(pattern, variables) or 'it is about others'}. "
             f"Fix: choose among the variables {shipped.variables!r}"
         )
-    found[shipped.name] = replace(shipped, variables=rest)
-    found[f"{shipped.name}_here"] = replace(changed, name=f"{shipped.name}_here", variables=both)
+    expectations[shipped.name] = replace(shipped, variables=rest)
+    expectations[f"{shipped.name}_here"] = replace(
+        changed, name=f"{shipped.name}_here", variables=both
+    )
 
 
 def _facts_bound(shipped: Expectation, change: Mapping, place: str) -> dict[str, str | None]:

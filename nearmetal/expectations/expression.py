@@ -1,12 +1,19 @@
-"""Arithmetic over names, read by a whitelist over `ast`. Nothing is ever evaluated as code."""
+"""Arithmetic over names, and sentences that hold it in braces.
+
+Expressions are read by a whitelist over `ast`. Nothing is ever evaluated as code.
+"""
+
+from __future__ import annotations
 
 import ast
 import fnmatch
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from nearmetal.util.text import rounded
 
 #: Longest expression, and the largest number in one.
 LONGEST, LARGEST = 300, 1e15
@@ -19,6 +26,8 @@ OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
+#: An expression within a sentence.
+IN_BRACES = re.compile(r"\{([^{}]*)\}")
 #: `own.NAME` is another variable of the same case.
 OWN = "own"
 
@@ -41,6 +50,7 @@ class Names:
     def number(self, name: str) -> float:
         """Raises UnknownValue."""
         value = self.numbers.get(name)
+        # True is an int in Python.
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise UnknownValue(
                 f"{name} is not known" if value is None else f"{name} is {str(value)!r}"
@@ -55,10 +65,10 @@ class Names:
 
     def matching(self, pattern: str) -> list[float]:
         """Raises UnknownValue where no variable of the case matches."""
-        found = [value for name, value in self.own.items() if fnmatch.fnmatchcase(name, pattern)]
-        if not found:
+        values = [value for name, value in self.own.items() if fnmatch.fnmatchcase(name, pattern)]
+        if not values:
             raise UnknownValue(f"the case has no variable {pattern}")
-        return found
+        return values
 
 
 @dataclass(frozen=True)
@@ -87,26 +97,63 @@ class Expression:
         return found
 
 
+@dataclass(frozen=True)
+class Sentence:
+    """Texts and expressions in turn: `{value} Gb/s is {100 * value / link} % of it`."""
+
+    parts: Sequence[str | Expression]
+
+    @property
+    def expressions(self) -> list[Expression]:
+        return [part for part in self.parts if isinstance(part, Expression)]
+
+    def filled(self, names: Names) -> str:
+        """The sentence with its numbers to three digits; `?` for one that is not known."""
+        text = ""
+        for part in self.parts:
+            if isinstance(part, Expression):
+                try:
+                    part = rounded(part.value(names))
+                except UnknownValue:
+                    part = "?"
+            text += part
+        return text
+
+
+def parse_sentence(text: str) -> Sentence:
+    """Raises ExpressionError: a brace without its pair, or no expression between them."""
+    parts: list[str | Expression] = []
+    for number, part in enumerate(IN_BRACES.split(text)):
+        if number % 2:
+            parts.append(parse(part))
+        elif "{" in part or "}" in part:
+            raise ExpressionError(f"{part!r} has a brace without its pair")
+        else:
+            parts.append(part)
+    return Sentence(tuple(parts))
+
+
 def parse(text: object) -> Expression:
     """The expression of a text or number. Raises ExpressionError."""
     if isinstance(text, bool) or not isinstance(text, (int, float, str)):
         raise ExpressionError(f"{text!r} is neither a number nor an expression")
     text = str(text)
+    # Expressions come from site files, too: nothing in them may take long.
     if len(text) > LONGEST:
         raise ExpressionError(f"it has {len(text)} characters; at most {LONGEST} are read")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ExpressionError(f"{text!r} is not arithmetic") from None
-    found = _Found()
-    _check(tree, found)
+    leaves = _Leaves()
+    _check(tree, leaves)
     return Expression(
-        text, tree, frozenset(found.names), frozenset(found.own), frozenset(found.patterns)
+        text, tree, frozenset(leaves.names), frozenset(leaves.own), frozenset(leaves.patterns)
     )
 
 
 @dataclass
-class _Found:
+class _Leaves:
     """What the leaves of a tree name."""
 
     names: set[str] = field(default_factory=set)
@@ -114,22 +161,22 @@ class _Found:
     patterns: set[str] = field(default_factory=set)
 
 
-def _check(node: ast.expr, found: _Found) -> None:
+def _check(node: ast.expr, leaves: _Leaves) -> None:
     """Collect what a tree names. Raises ExpressionError."""
     # No `match`: Python 3.9, which the nodes' systems have, lacks it.
     if isinstance(node, ast.Constant):
         _check_number(node.value)
     elif isinstance(node, ast.Name):
-        found.names.add(node.id)
+        leaves.names.add(node.id)
     elif isinstance(node, ast.Attribute) and _is_own(node.value):
-        found.own.add(node.attr)
+        leaves.own.add(node.attr)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        _check(node.operand, found)
+        _check(node.operand, leaves)
     elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
-        _check(node.left, found)
-        _check(node.right, found)
+        _check(node.left, leaves)
+        _check(node.right, leaves)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        _check_call(node.func.id, node.args, found)
+        _check_call(node.func.id, node.args, leaves)
     else:
         raise ExpressionError(
             f"{ast.unparse(node)!r} is not allowed: use numbers, names, {OWN}.VARIABLE, "
@@ -154,17 +201,17 @@ def _pattern(args: list[ast.expr]) -> str:
     return only.value if isinstance(only, ast.Constant) and isinstance(only.value, str) else ""
 
 
-def _check_call(name: str, args: list[ast.expr], found: _Found) -> None:
+def _check_call(name: str, args: list[ast.expr], leaves: _Leaves) -> None:
     if name in FUNCTIONS:
         if len(args) < 2:
             raise ExpressionError(f"{name} needs two values or more")
-        for one in args:
-            _check(one, found)
+        for argument in args:
+            _check(argument, leaves)
     elif name in OVER_VARIABLES:
         pattern = _pattern(args)
         if not re.fullmatch(r"[\w*?]+", pattern):
             raise ExpressionError(f"{name} needs one pattern of variables, such as 'triad_*'")
-        found.patterns.add(pattern)
+        leaves.patterns.add(pattern)
     else:
         known = ", ".join([*FUNCTIONS, *OVER_VARIABLES])
         raise ExpressionError(f"the function {name!r} is unknown. Known: {known}")
@@ -172,6 +219,7 @@ def _check_call(name: str, args: list[ast.expr], found: _Found) -> None:
 
 def _value(node: ast.expr, names: Names) -> float:
     """The number of a tree that `_check` allows."""
+    # `_check` has refused all other nodes.
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
         return node.value
     if isinstance(node, ast.Name):

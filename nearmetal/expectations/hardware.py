@@ -32,7 +32,9 @@ def core_gflops(facts: Mapping[str, str]) -> float | None:
     The clock is the highest, or else the model's nominal one. None if a fact is missing.
     """
     operations, ghz = OPERATIONS.get(str(facts.get("vector"))), _clock(facts)
-    return ghz * operations if operations and ghz else None
+    if not operations or not ghz:
+        return None
+    return ghz * operations
 
 
 def nic_gbps(facts: Mapping[str, str]) -> float | None:
@@ -41,15 +43,17 @@ def nic_gbps(facts: Mapping[str, str]) -> float | None:
     Interfaces that send through others (bonds, VLANs, bridges) count as well, so that the sum is no
     less than the rate.
     """
-    speeds = [_count(fact) for key, fact in facts.items() if SPEED.fullmatch(key)]
-    known = [speed for speed in speeds if speed]
-    return sum(known) / 1000 if known and len(known) == len(speeds) else None
+    speeds = [_count(facts[key]) for key in facts if SPEED.fullmatch(key)]
+    if not speeds or 0 in speeds:
+        return None
+    return sum(speeds) / 1000
 
 
 def carriers(facts: Mapping[str, str]) -> list[str]:
     """Interfaces that carried the case's messages: `eth0` of `rxe0/1 over eth0 (virtio_net)`."""
-    named = JOINED.split(str(facts.get("transport", "")))
-    return [name for name in (each.split(" ")[0] for each in named) if f"nic.{name}.mtu" in facts]
+    parts = JOINED.split(str(facts.get("transport", "")))
+    # Devices without a MTU are no interfaces, such as InfiniBand's ports.
+    return [part.split(" ")[0] for part in parts if f"nic.{part.split(' ')[0]}.mtu" in facts]
 
 
 def carrier_mtu(facts: Mapping[str, str]) -> float | None:
@@ -58,8 +62,8 @@ def carrier_mtu(facts: Mapping[str, str]) -> float | None:
     None if none is known, as with InfiniBand and shared memory. Other interfaces of a node do not
     matter: tunnels and container networks have smaller frames.
     """
-    found = [least(facts.get(f"nic.{name}.mtu")) for name in carriers(facts)]
-    return min((mtu for mtu in found if mtu is not None), default=None)
+    sizes = (least(facts.get(f"nic.{name}.mtu")) for name in carriers(facts))
+    return min(filter(None, sizes), default=None)
 
 
 def core_threads(facts: Mapping[str, str]) -> float:
@@ -84,6 +88,7 @@ def least(fact: object) -> float | None:
 def _clock(facts: Mapping[str, str]) -> float | None:
     if highest := _count(facts.get("clock_khz")):
         return highest / 1e6
+    # Virtual machines often hide the highest clock, and keep the model's name.
     nominal = NOMINAL.search(str(facts.get("cpu_model", "")))
     return float(nominal[1]) if nominal else None
 

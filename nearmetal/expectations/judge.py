@@ -6,9 +6,9 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from nearmetal.expectations import hardware, sentence
+from nearmetal.expectations import hardware
 from nearmetal.expectations.entries import (
     EXTRAS,
     FACTS,
@@ -19,6 +19,8 @@ from nearmetal.expectations.entries import (
     Other,
 )
 from nearmetal.expectations.expression import Expression, Names, UnknownValue
+from nearmetal.expectations.known import ANY
+from nearmetal.util.text import rounded
 
 #: Parameters of checks that do not have them in their names.
 DEFAULTS = {"placement": "internode"}
@@ -72,13 +74,15 @@ class Deviation:
     sentence: str
 
     def __str__(self) -> str:
-        return f"{self.variable}: {self.said}" if self.variable else self.said
+        return ": ".join(filter(None, [self.variable, self.said]))
 
     @property
     def said(self) -> str:
         """The sentence, with the name of the expectation and the site's reason."""
-        own = f" The site's bound: {self.expectation.overridden}." if self.overridden else ""
-        return f"{self.sentence} ({self.expectation.name}){own}"
+        text = f"{self.sentence} ({self.expectation.name})"
+        if self.overridden:
+            text += f" The site's bound: {self.expectation.overridden}."
+        return text
 
     @property
     def overridden(self) -> bool:
@@ -97,22 +101,21 @@ class Deviation:
         return bool(self.expectation.of.names & set(OF_REPEATS))
 
 
-def selects(one: Expectation, place: Place) -> bool:
+def selects(expectation: Expectation, place: Place) -> bool:
     """Whether an expectation applies to a partition with an environment."""
-    where, extras = one.where, place.extras
+    where, extras = expectation.where, place.extras
     for key in ("link_class", "link_type"):
         if key in where and extras.get(key) not in where[key]:
             return False
-    if not _within(extras.get("link_speed_gbps"), where.get("link_speed_gbps")):
-        return False
+    # Whether the case's own directory is on it is asked later (`_on_device`).
     if "device" in where and not set(where["device"]) & set(_devices(extras).values()):
         return False
-    if "hypervisor" in where and not re.fullmatch(
-        where["hypervisor"], str(extras.get("hypervisor", ""))
-    ):
-        return False
-    return _with(place.features, where.get("features", ())) and _with(
-        place.environ_features, where.get("environ_features", ())
+    hypervisor = where.get("hypervisor", ".*")
+    return (
+        _within(extras.get("link_speed_gbps"), where.get("link_speed_gbps"))
+        and re.fullmatch(hypervisor, str(extras.get("hypervisor", ""))) is not None
+        and _with(place.features, where.get("features", ()))
+        and _with(place.environ_features, where.get("environ_features", ()))
     )
 
 
@@ -136,30 +139,32 @@ def _with(features: frozenset[str], wanted: Iterable[str]) -> bool:
     return all((name.removeprefix("-") in features) != name.startswith("-") for name in wanted)
 
 
-def applies(one: Expectation, case: Measured) -> bool:
+def applies(expectation: Expectation, case: Measured) -> bool:
     """Whether an expectation is about a case."""
     return (
-        (case.check in one.checks or "*" in one.checks)
-        and _has(case.parameters, one.parameters)
-        and selects(one, case.place)
-        and _on_device(one, case)
-        and _of_model(one, case)
+        (case.check in expectation.checks or ANY in expectation.checks)
+        and _has(case.parameters, expectation.parameters)
+        and selects(expectation, case.place)
+        and _on_device(expectation, case)
+        and _of_model(expectation, case)
     )
 
 
-def _on_device(one: Expectation, case: Measured) -> bool:
+def _on_device(expectation: Expectation, case: Measured) -> bool:
     """Whether the case's directory is on a device of the classes that the expectation is about."""
-    wanted = one.where.get("device")
+    wanted = expectation.where.get("device")
     place = str(case.parameters.get("place", ""))
     return wanted is None or _devices(case.place.extras).get(place) in wanted
 
 
-def _of_model(one: Expectation, case: Measured) -> bool:
+def _of_model(expectation: Expectation, case: Measured) -> bool:
     """Whether all nodes have a processor that the expectation is about."""
-    wanted = one.where.get("cpu_model")
-    return wanted is None or all(
-        re.fullmatch(wanted, model) for model in str(case.facts.get("cpu_model", "")).split(" | ")
-    )
+    wanted = expectation.where.get("cpu_model")
+    if wanted is None:
+        return True
+    # Nodes that differ are recorded as `A | B`.
+    models = str(case.facts.get("cpu_model", "")).split(" | ")
+    return all(re.fullmatch(wanted, model) for model in models)
 
 
 def _has(parameters: Mapping, wanted: Mapping) -> bool:
@@ -167,11 +172,11 @@ def _has(parameters: Mapping, wanted: Mapping) -> bool:
     return all(str(known.get(key)) == str(value) for key, value in wanted.items())
 
 
-def bounds(one: Expectation, names: Names) -> Bounds:
+def bounds(expectation: Expectation, names: Names) -> Bounds:
     """Its bounds as numbers. Raises UnknownValue."""
+    least, most = expectation.least, expectation.most
     return Bounds(
-        None if one.least is None else one.least.value(names),
-        None if one.most is None else one.most.value(names),
+        None if least is None else least.value(names), None if most is None else most.value(names)
     )
 
 
@@ -182,134 +187,118 @@ def references(
 
     Raises ExpectationError if no value is within the bounds of a variable.
     """
-    limits: dict[str, list[_Limit]] = {}
-    names = _names(case)
-    for one in expectations:
-        if not (applies(one, case) and one.plain):
+    limits: dict[str, list[tuple[Expectation, Bounds]]] = {}
+    names = _names(case, _numbers(case))
+    for expectation in expectations:
+        if not expectation.variables or not expectation.plain or not applies(expectation, case):
             continue
+        # A bound over a key that the site's file lacks says nothing there.
         try:
-            found = bounds(one, names)
+            limit = bounds(expectation, names)
         except UnknownValue:
             continue
         for name in variables:
-            if one.variables and re.fullmatch(one.variables, name):
-                limits.setdefault(name, []).append(_Limit(one, found))
-    tightest = {name: _tightest(name, of, case.place) for name, of in limits.items()}
-    return {name: limit for name, limit in tightest.items() if limit != Bounds(None, None)}
+            if re.fullmatch(expectation.variables, name):
+                limits.setdefault(name, []).append((expectation, limit))
+    tightest_of = {}
+    for name, several in limits.items():
+        tightest = _tightest(name, several, case.place)
+        if tightest != Bounds(None, None):
+            tightest_of[name] = tightest
+    return tightest_of
+
+
+def _tightest(variable: str, limits: list[tuple[Expectation, Bounds]], place: Place) -> Bounds:
+    """The tightest of several bounds. Raises ExpectationError if they exclude each other."""
+    least = most = low = high = None
+    for expectation, limit in limits:
+        if limit.least is not None and (least is None or limit.least > least):
+            least, low = limit.least, expectation
+        if limit.most is not None and (most is None or limit.most < most):
+            most, high = limit.most, expectation
+    if low is None or high is None or least is None or most is None or least <= most:
+        return Bounds(least, most)
+    sides = (low, low.least, "at least", least), (high, high.most, "at most", most)
+    words: list[str] = []
+    keys: list[str] = []
+    for expectation, bound, word, number in sides:
+        computed = f" ({bound.text})" if bound and bound.names else ""
+        words.append(f"{expectation.name} expects {word} {rounded(number)}{computed}")
+        keys += _keys(expectation, bound, place)
+    fix = " or ".join(dict.fromkeys(keys))
+    if not fix:
+        fix = f"{place.described}: extras.expected, which can drop one of them"
+    raise ExpectationError(
+        f"{variable} has no possible value: {', and '.join(words)}. Fix: correct {fix}"
+    )
+
+
+def _keys(expectation: Expectation, limit: Expression | None, place: Place) -> Iterator[str]:
+    """Keys of the site's file on which a bound depends."""
+    if expectation.changed_at:
+        yield expectation.changed_at
+    names = limit.names if limit else frozenset()
+    for name in sorted(names & set(EXTRAS)):
+        yield f"{place.described}: extras.{name}"
 
 
 @dataclass(frozen=True)
-class _Limit:
-    """The bounds that one expectation sets."""
+class _Wanted:
+    """The cases of a session that a judged one is compared with; None: any."""
 
-    one: Expectation
-    bounds: Bounds
+    check: str
+    parameters: tuple[tuple[str, str], ...]
+    environ: str | None
+    partition: str | None
+    link: tuple | None  #: class, and the values of LINK
 
-    def said(self, word: str, number: float, of: Expression | None) -> str:
-        how = "" if of is None or not of.names else f" ({of.text})"
-        return f"{self.one.name} expects {word} {sentence.number(number)}{how}"
+    def __contains__(self, case: Measured) -> bool:
+        if self.partition not in (None, case.partition):
+            return False
+        if self.environ not in (None, case.environ):
+            return False
+        if self.link not in (None, _link(case.place, case.place.extras.get("link_class"))):
+            return False
+        return _has(case.parameters, dict(self.parameters))
 
-    def keys(self, place: Place, of: Expression | None) -> list[str]:
-        """Keys of the site's file on which a bound depends."""
-        own = [self.one.changed_at] if self.one.changed_at else []
-        names = sorted((of.names if of else frozenset()) & set(EXTRAS))
-        return own + [f"{place.described}: extras.{name}" for name in names]
+
+def _wanted(other: Other, case: Measured) -> _Wanted:
+    parameters = case.parameters
+    # Another check has other parameters.
+    if other.parameters or other.check:
+        parameters = other.parameters
+    texts = tuple((name, str(value)) for name, value in parameters.items())
+    environ = case.environ if other.environ == "same" else None
+    wanted = _Wanted(other.check or case.check, texts, environ, case.partition, None)
+    if other.link_class is not None:
+        link = _link(case.place, other.link_class)
+        wanted = replace(wanted, partition=None, link=link)
+    return wanted
 
 
-def _tightest(variable: str, limits: list[_Limit], place: Place) -> Bounds:
-    """The tightest of several bounds. Raises ExpectationError if they exclude each other."""
-    lows = [(one.bounds.least, one) for one in limits if one.bounds.least is not None]
-    highs = [(one.bounds.most, one) for one in limits if one.bounds.most is not None]
-    least, low = max(lows, key=lambda pair: pair[0], default=(None, None))
-    most, high = min(highs, key=lambda pair: pair[0], default=(None, None))
-    if low and high and least is not None and most is not None and least > most:
-        keys = dict.fromkeys(
-            [*low.keys(place, low.one.least), *high.keys(place, high.one.most)]
-        ) or [f"{place.described}: extras.expected, which can drop one of them"]
-        raise ExpectationError(
-            f"{variable} has no possible value: {low.said('at least', least, low.one.least)}, and "
-            f"{high.said('at most', most, high.one.most)}. Fix: correct {' or '.join(keys)}"
-        )
-    return Bounds(least, most)
+def _link(place: Place, link_class: str | None) -> tuple:
+    return link_class, *map(place.extras.get, LINK)
 
 
 class Others:
     """The cases of a session, for expectations over several of them."""
 
     def __init__(self, session: Iterable[Measured]):
-        self._cases: dict[tuple[str, ...], list[Measured]] = {}  #: by each trait
-        self._medians: dict[tuple, float | None] = {}
+        self._cases: dict[str, list[Measured]] = {}  #: by check
+        self._medians: dict[tuple[_Wanted, str], float | None] = {}
         for case in session:
-            parameters = {**DEFAULTS, **case.parameters}
-            for trait in _traits(case.check, parameters, case.environ, case.partition):
-                self._cases.setdefault(trait, []).append(case)
+            self._cases.setdefault(case.check, []).append(case)
 
     def median(self, other: Other, case: Measured, variable: str) -> float | None:
-        """The median of a variable over the cases that `other` names; None without one.
-
-        Judged cases that ask for the same cases share it.
-        """
-        traits = tuple(_asked(other, case))
-        key = id(other), variable, traits, tuple(map(case.place.extras.get, LINK))
+        """The median of a variable over the cases that `other` names; None without one."""
+        wanted = _wanted(other, case)
+        # Judged cases that ask for the same cases share the median.
+        key = wanted, variable
         if key not in self._medians:
-            few = min((self._cases.get(trait, []) for trait in traits), key=len)
-            values = [
-                each.values[variable]
-                for each in few
-                if variable in each.values and _is(each, other, case)
-            ]
+            cases = [each for each in self._cases.get(wanted.check, ()) if each in wanted]
+            values = [each.values[variable] for each in cases if variable in each.values]
             self._medians[key] = statistics.median(values) if values else None
         return self._medians[key]
-
-
-def _traits(
-    check: str, parameters: Mapping, environ: str | None, partition: str | None
-) -> Iterator[tuple[str, ...]]:
-    """What a case is chosen by: each is a key of an index."""
-    yield (check,)
-    if environ is not None:
-        yield check, "environ", environ
-    if partition is not None:
-        yield check, "partition", partition
-    for name, value in parameters.items():
-        yield check, "parameter", name, str(value)
-
-
-def deviations(
-    expectations: Iterable[Expectation],
-    case: Measured,
-    session: Others | None = None,
-) -> list[Deviation]:
-    """What of a case is beyond expectations.
-
-    :arg session: all cases, for expectations over several cases; None: only those over one.
-    """
-    found, numbers = [], _numbers(case)
-    for one in expectations:
-        if one.of_session is (session is None) or not applies(one, case):
-            continue
-        if one.fact:
-            found += _of_fact(one, case)
-            continue
-        for variable in _judged(one, case):
-            others = _others(one, case, variable, session)
-            if others is None:
-                continue
-            names = _names(case, variable, numbers)
-            said = _said(one, Names({**names.numbers, **others}, names.own))
-            if said:
-                found.append(Deviation(one, case, variable, said))
-    return found
-
-
-def _of_fact(one: Expectation, case: Measured) -> list[Deviation]:
-    """The deviation of a recorded fact; [] if it matches, or is not recorded."""
-    fact = case.facts.get(one.fact)
-    if one.matches is None or fact is None or not str(fact):
-        return []
-    if re.fullmatch(one.matches, str(fact)):
-        return []
-    return [Deviation(one, case, "", f"{one.sentence.said(_names(case))}: {one.fact} is {fact}")]
 
 
 def of_session(
@@ -319,117 +308,120 @@ def of_session(
 
     :arg expectations_of: by partition, with the site's own bounds.
     """
-    others, found = Others(session), []
+    others, deviating = Others(session), []
     for case in session:
         expectations = expectations_of.get(case.partition, {}).values()
-        found += deviations(expectations, case)
-        found += deviations(expectations, case, others)
-    return found
+        deviating += deviations(expectations, case)
+        deviating += deviations(expectations, case, others)
+    return deviating
 
 
-def _judged(one: Expectation, case: Measured) -> list[str]:
-    """The variables that it judges; [''] where it judges the case once."""
-    if one.variables is None:
-        return [""]
-    return [
-        name
-        for name in case.values
-        if re.fullmatch(one.variables, name)
-        and (one.unit is None or case.units.get(name, one.unit) == one.unit)
-    ]
+def deviations(
+    expectations: Iterable[Expectation], case: Measured, session: Others | None = None
+) -> list[Deviation]:
+    """What of a case is beyond expectations.
+
+    :arg session: all cases, for expectations over several cases; None: only those over one.
+    """
+    deviating: list[Deviation] = []
+    numbers = _numbers(case)
+    for expectation in expectations:
+        # Those over several cases are judged after the run alone.
+        if expectation.of_session is (session is None) or not applies(expectation, case):
+            continue
+        if expectation.fact:
+            deviating += _of_fact(expectation, case)
+            continue
+        for variable in _judged(expectation, case):
+            others = _others(expectation, case, variable, session)
+            if others is not None:
+                names = _names(case, {**numbers, **others}, variable)
+                sentence = _beyond(expectation, names)
+                if sentence:
+                    deviating.append(Deviation(expectation, case, variable, sentence))
+    return deviating
 
 
-def _said(one: Expectation, names: Names) -> str:
+def _of_fact(expectation: Expectation, case: Measured) -> Iterator[Deviation]:
+    """The deviation of a recorded fact; none if it matches, or is not recorded."""
+    fact = str(case.facts.get(expectation.fact, "") or "")
+    if fact and expectation.matches is not None and not re.fullmatch(expectation.matches, fact):
+        sentence = expectation.sentence.filled(_names(case, _numbers(case)))
+        text = f"{sentence}: {expectation.fact} is {fact}"
+        yield Deviation(expectation, case, "", text)
+
+
+def _judged(expectation: Expectation, case: Measured) -> Iterator[str]:
+    """The variables that it judges; '' where it judges the case once."""
+    if expectation.variables is None:
+        yield ""
+        return
+    for name in case.values:
+        # Others' checks may use the same name in another unit.
+        same_unit = expectation.unit in (None, case.units.get(name, expectation.unit))
+        if same_unit and re.fullmatch(expectation.variables, name):
+            yield name
+
+
+def _others(
+    expectation: Expectation, case: Measured, variable: str, session: Others | None
+) -> dict[str, float] | None:
+    """The values of other cases; None where one of them was not measured."""
+    medians = {}
+    for name, other in expectation.others.items():
+        if session is None:
+            return None
+        value = session.median(other, case, other.variable or variable)
+        if value is None:
+            return None
+        medians[name] = value
+    return medians
+
+
+def _beyond(expectation: Expectation, names: Names) -> str:
     """The sentence of a deviation; '' where there is none or a name has no number."""
     try:
-        value, limit = one.of.value(names), bounds(one, names)
+        value, limit = expectation.of.value(names), bounds(expectation, names)
     except UnknownValue:
         return ""
     low = limit.least is not None and value < limit.least
     high = limit.most is not None and value > limit.most
-    return one.sentence.said(names) if low or high else ""
+    return expectation.sentence.filled(names) if low or high else ""
 
 
 def _numbers(case: Measured) -> dict[str, object]:
     """What the names of an expectation mean for all variables of a case."""
     numbers = of_extras(case.place.extras)
-    numbers |= {key: _number(case.facts[key]) for key in FACTS if key in case.facts}
-    numbers |= {key: number for key, number in hardware.numbers(case.facts).items() if number}
+    for key in FACTS:
+        if key in case.facts:
+            # Of nodes that differ (`2 | 4`), the least counts. A text stays one.
+            number = hardware.least(case.facts[key])
+            numbers[key] = str(case.facts[key]) if number is None else number
+    for key, derived in hardware.numbers(case.facts).items():
+        if derived:
+            numbers[key] = derived
     return numbers
 
 
-def _names(
-    case: Measured, variable: str = "", numbers: Mapping[str, object] | None = None
-) -> Names:
+def _names(case: Measured, numbers: Mapping[str, object], variable: str = "") -> Names:
     """What the names of an expectation mean.
 
-    :arg numbers: `_numbers` of the case, for a caller that has them.
+    :arg numbers: those that do not depend on the variable.
     """
-    numbers = dict(_numbers(case) if numbers is None else numbers)
+    named = dict(numbers)
     if variable in case.values:
         samples = case.samples.get(variable) or (case.values[variable],)
-        numbers |= {
-            "value": case.values[variable],
-            "least_sample": min(samples),
-            "most_sample": max(samples),
-        }
-    own = {name: value for name, value in case.values.items() if math.isfinite(value)}
-    return Names(numbers, own)
+        named["value"] = case.values[variable]
+        named["least_sample"], named["most_sample"] = min(samples), max(samples)
+    # ReFrame stores NaN where a check measured nothing.
+    measured = {name: value for name, value in case.values.items() if math.isfinite(value)}
+    return Names(named, measured)
 
 
 def of_extras(extras: Mapping) -> dict[str, object]:
     """Extras by the names that expectations use, and what follows from them."""
     numbers = {key: extras[key] for key in EXTRAS if key in extras}
     memory = numbers.get("guest_memory_gb", numbers.get("memory_gb"))
-    return numbers if memory is None else {**numbers, "node_memory_gb": memory}
-
-
-def _number(fact) -> object:
-    """A fact as a number: the least of nodes that differ (`2 | 4`). A text stays one."""
-    number = hardware.least(fact)
-    return str(fact) if number is None else number
-
-
-def _others(
-    one: Expectation, case: Measured, variable: str, session: Others | None
-) -> dict[str, float] | None:
-    """The values of other cases; None where one of them was not measured."""
-    found = {}
-    for name, other in one.others.items():
-        value = session.median(other, case, other.variable or variable) if session else None
-        if value is None:
-            return None
-        found[name] = value
-    return found
-
-
-def _asked(other: Other, case: Measured) -> Iterator[tuple[str, ...]]:
-    """The traits of the cases that a judged case is compared with."""
-    return _traits(
-        other.check or case.check,
-        _parameters(other, case),
-        case.environ if other.environ == "same" else None,
-        case.partition if other.link_class is None else None,
-    )
-
-
-def _parameters(other: Other, case: Measured) -> Mapping:
-    """The judged case's where nothing else is named; another check has none of these."""
-    if other.parameters or other.check:
-        return other.parameters
-    return case.parameters
-
-
-def _is(each: Measured, other: Other, case: Measured) -> bool:
-    """Whether a case of the session is the one that is compared with."""
-    if each.check != (other.check or case.check):
-        return False
-    if other.environ == "same" and each.environ != case.environ:
-        return False
-    if not _has(each.parameters, _parameters(other, case)):
-        return False
-    if other.link_class is None:
-        return each.partition == case.partition
-    extras, own = each.place.extras, case.place.extras
-    same_link = all(extras.get(key) == own.get(key) for key in LINK)
-    return extras.get("link_class") == other.link_class and same_link
+    if memory is not None:
+        numbers["node_memory_gb"] = memory
+    return numbers

@@ -1,4 +1,4 @@
-"""What expectations may name: checks with parameters and variables, facts, features and units.
+"""The names in an expectation against what exists: checks, parameters, variables, facts, features.
 
 Without it, a name with a typo would select nothing, and its expectation would never judge.
 """
@@ -10,138 +10,106 @@ import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from nearmetal.checkout import PACKAGE
+from nearmetal.model import catalogue
 from nearmetal.util import strict_yaml, suggest
 
-FILE = PACKAGE / "expectations" / "known.yaml"
 #: Any check.
 ANY = "*"
-#: Examples of what stands for a number, a class and an interface.
-EXAMPLES = {"N": ("1", "2", "4", "16", "128"), "CLASS": ("S", "A", "B"), "NAME": ("eth0",)}
-FORMS = {"N": r"\d+(?:x\d+)?", "CLASS": r"\w+", "NAME": r".+"}
-STANDS = re.compile(r"(?<![A-Za-z])(N|CLASS|NAME)(?![A-Za-z])")
 #: Parameters that a check without them takes as given (judge.DEFAULTS).
-GIVEN = {"placement": ("internode", "intranode", "guests")}
+GIVEN = {"placement": ["internode", "intranode", "guests"]}
+#: Keys of `where` that list features, and the features that a system's file may have there.
+FEATURES = {
+    "features": "features_of_partitions",
+    "environ_features": "features_of_environments",
+}
 
 
-@dataclass(frozen=True)
-class Check:
-    """A check's parameters with their values, and its variables with their units."""
-
-    parameters: Mapping[str, list] = field(default_factory=dict)
-    variables: Mapping[str, str] | None = None  #: None: not known
+def checks(names: Iterable[str] = (ANY,)) -> list[catalogue.Check]:
+    """The facts of known checks; those of all for ANY. Raises CatalogueError."""
+    chosen = catalogue.names() if ANY in names else names
+    return [known for known in map(catalogue.check, chosen) if known is not None]
 
 
-@functools.cache
-def checks() -> dict[str, Check]:
-    """The shipped checks by name."""
-    return {name: Check(**(entry or {})) for name, entry in _data()["checks"].items()}
+def variables(names: Iterable[str]) -> dict[str, str]:
+    """Variables of checks with their units."""
+    units: dict[str, str] = {}
+    for known in checks(names):
+        units.update(known.units)
+    return units
 
 
-@functools.cache
-def _data() -> dict:
-    return strict_yaml.load(FILE.read_bytes())
+def cases() -> Iterator[tuple[str, dict[str, str], list[str]]]:
+    """Each check with each combination of its parameters' values, and examples of its variables."""
+    for known in checks():
+        names = list(itertools.chain.from_iterable(map(catalogue.examples, known.variables)))
+        for values in itertools.product(*known.parameters.values()):
+            yield known.name, dict(zip(known.parameters, values)), names
 
 
 @functools.cache
 def _features(key: str) -> tuple[str, ...]:
     """The features that a system's file is checked against."""
     schema = strict_yaml.load((PACKAGE / "site" / "schema.yaml").read_bytes())
-    found = list(schema["$defs"][key]["enum"])
+    names = dict.fromkeys(schema["$defs"][key]["enum"])
     if key == "features_of_partitions":
-        found += ["rdma"]
-    return tuple(dict.fromkeys(found))
-
-
-@functools.cache
-def cases() -> list[tuple[str, dict[str, str], list[str]]]:
-    """Each shipped check with each of its parameters' values, and examples of its variables."""
-    return [
-        (name, dict(zip(check.parameters, map(str, values))), shown)
-        for name, check in checks().items()
-        for shown in [[one for known in check.variables or () for one in examples(known)]]
-        if shown
-        for values in itertools.product(*check.parameters.values())
-    ]
-
-
-def examples(name: str) -> list[str]:
-    """Names that a name stands for: `triad_1`, `triad_2`, .. of `triad_N`."""
-    kinds = STANDS.findall(name)
-    parts = STANDS.split(name)
-    return [
-        "".join(itertools.chain(*itertools.zip_longest(parts[::2], chosen, fillvalue="")))
-        for chosen in itertools.product(*(EXAMPLES[kind] for kind in kinds))
-    ]
-
-
-def is_named(name: str, known: str) -> bool:
-    """Whether a name is one that a known name stands for."""
-    parts = STANDS.split(known)
-    form = "".join(
-        FORMS[part] if number % 2 else re.escape(part) for number, part in enumerate(parts)
-    )
-    return re.fullmatch(form, name) is not None
-
-
-def variables(names: Iterable[str]) -> dict[str, str] | None:
-    """Variables of checks with their units; None if those of a check are not known."""
-    chosen = list(checks().values()) if ANY in names else [checks()[name] for name in names]
-    if ANY not in names and any(one.variables is None for one in chosen):
-        return None
-    return {name: unit for one in chosen for name, unit in (one.variables or {}).items()}
+        # No site writes it: it follows from the key `rdma`.
+        names["rdma"] = None
+    return tuple(names)
 
 
 def faults(entry: Mapping) -> Iterator[tuple[str, str]]:
     """Key and sentence of each unknown name in an entry of an expectation."""
-    unknown = [name for name in entry["checks"] if name != ANY and name not in checks()]
+    unknown = [name for name in entry["checks"] if name not in (ANY, *catalogue.names())]
     for name in unknown:
-        yield "checks", suggest.unknown_value("the check", name, checks())
+        yield "checks", suggest.unknown_value("the check", name, catalogue.names())
     if unknown:
         return
-    yield from _of_parameters("parameters", entry["checks"], entry.get("parameters", {}))
-    yield from _of_variables(entry)
-    if "fact" in entry and not any(is_named(entry["fact"], one) for one in _data()["facts"]):
-        yield "fact", suggest.unknown_value("the fact", entry["fact"], _data()["facts"])
-    for key, known in (
-        ("features", "features_of_partitions"),
-        ("environ_features", "features_of_environments"),
-    ):
+    # All that follows needs known checks.
+    yield from _in_parameters("parameters", entry["checks"], entry.get("parameters", {}))
+    yield from _in_variables(entry)
+    yield from _in_fact(entry.get("fact"))
+    for key, kind in FEATURES.items():
         for name in entry.get("where", {}).get(key, ()):
-            if name.removeprefix("-") not in _features(known):
-                yield (
-                    f"where.{key}",
-                    suggest.unknown_value("the feature", name.removeprefix("-"), _features(known)),
-                )
+            feature = name.removeprefix("-")
+            if feature not in _features(kind):
+                sentence = suggest.unknown_value("the feature", feature, _features(kind))
+                yield f"where.{key}", sentence
     for name, other in entry.get("others", {}).items():
-        yield from _of_other(f"others.{name}", entry, other)
+        yield from _in_other(f"others.{name}", entry, other)
 
 
-def _of_parameters(key: str, names: Iterable[str], wanted: Mapping) -> Iterator[tuple[str, str]]:
-    chosen = list(checks().values()) if ANY in names else [checks()[name] for name in names]
+def _in_fact(fact: str | None) -> Iterator[tuple[str, str]]:
+    known = catalogue.facts()
+    if fact is not None and not any(catalogue.is_named(fact, name) for name in known):
+        yield "fact", suggest.unknown_value("the fact", fact, known)
+
+
+def _in_parameters(key: str, names: Iterable[str], wanted: Mapping) -> Iterator[tuple[str, str]]:
+    known = {name: list(values) for name, values in GIVEN.items()}
+    for check in checks(names):
+        for name, values in check.parameters.items():
+            known.setdefault(name, []).extend(values)
     for name, value in wanted.items():
-        if name.startswith("."):  # a variable that ReFrame's -P made a parameter
+        # ReFrame's -P makes a parameter `.NAME` of any variable of a check.
+        if name.startswith("."):
             continue
-        values = [*GIVEN.get(name, ())]
-        values += [str(one) for check in chosen for one in check.parameters.get(name, ())]
-        known = [*GIVEN, *(parameter for check in chosen for parameter in check.parameters)]
-        if not values:
-            yield key, suggest.unknown_value("the parameter", name, dict.fromkeys(known))
-        elif str(value) not in values:
-            yield f"{key}.{name}", suggest.unknown_value("the value", value, dict.fromkeys(values))
+        if name not in known:
+            yield key, suggest.unknown_value("the parameter", name, known)
+        elif str(value) not in known[name]:
+            every = dict.fromkeys(known[name])
+            yield f"{key}.{name}", suggest.unknown_value("the value", value, every)
 
 
-def _of_variables(entry: Mapping) -> Iterator[tuple[str, str]]:
-    unit = entry.get("unit")
+def _in_variables(entry: Mapping) -> Iterator[tuple[str, str]]:
+    unit, pattern = entry.get("unit"), entry.get("variables")
     if unit is not None and unit not in _units():
         yield "unit", suggest.unknown_value("the unit", unit, _units())
         return
-    known = variables(entry["checks"])
-    pattern = entry.get("variables")
-    if known is None or pattern is None:
+    if pattern is None:
         return
+    known = variables(entry["checks"])
     if sentence := unmatched(pattern, known):
         yield "variables", sentence
         return
@@ -150,16 +118,29 @@ def _of_variables(entry: Mapping) -> Iterator[tuple[str, str]]:
         yield "unit", f"the variables {pattern!r} have the unit {' or '.join(sorted(units))}"
 
 
+@functools.cache
 def _units() -> list[str]:
-    """The units of the shipped checks' variables."""
-    found = {unit for check in checks().values() for unit in (check.variables or {}).values()}
-    return sorted(found)
+    """The units of all checks' variables."""
+    return sorted(set(variables([ANY]).values()))
+
+
+def _in_other(key: str, entry: Mapping, other: Mapping) -> Iterator[tuple[str, str]]:
+    check = other.get("check")
+    if check is not None and check not in catalogue.names():
+        yield f"{key}.check", suggest.unknown_value("the check", check, catalogue.names())
+        return
+    names = entry["checks"] if check is None else [check]
+    yield from _in_parameters(f"{key}.parameters", names, other.get("parameters", {}))
+    if "variable" in other:
+        sentence = unknown_own([other["variable"]], (), variables(names))
+        if sentence:
+            yield f"{key}.variable", sentence
 
 
 def _matching(pattern: str, known: Iterable[str]) -> list[str]:
-    return [
-        name for name in known if any(re.fullmatch(pattern, example) for example in examples(name))
-    ]
+    """The declared names of which an example matches a regular expression."""
+    expression = re.compile(pattern)
+    return [name for name in known if any(map(expression.fullmatch, catalogue.examples(name)))]
 
 
 def unmatched(pattern: str, known: Iterable[str]) -> str:
@@ -177,23 +158,9 @@ def unknown_own(names: Iterable[str], patterns: Iterable[str], known: Iterable[s
     """
     known = list(known)
     for name in names:
-        if not any(is_named(name, one) for one in known):
+        if not any(catalogue.is_named(name, declared) for declared in known):
             return suggest.unknown_value("the variable", name, known)
     for pattern in patterns:
-        if not any(fnmatch.fnmatchcase(name, pattern) for one in known for name in examples(one)):
+        if not any(fnmatch.filter(catalogue.examples(declared), pattern) for declared in known):
             return suggest.unknown_value("the variable", pattern, known)
     return ""
-
-
-def _of_other(key: str, entry: Mapping, other: Mapping) -> Iterator[tuple[str, str]]:
-    check = other.get("check")
-    if check is not None and check not in checks():
-        yield f"{key}.check", suggest.unknown_value("the check", check, checks())
-        return
-    names = entry["checks"] if check is None else [check]
-    yield from _of_parameters(f"{key}.parameters", names, other.get("parameters", {}))
-    known = variables(names)
-    if known is None or "variable" not in other:
-        return
-    if sentence := unknown_own([other["variable"]], (), known):
-        yield f"{key}.variable", sentence

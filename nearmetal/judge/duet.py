@@ -14,7 +14,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from nearmetal.compare import published
-from nearmetal.compare.side_by_side import number, percent, plain
+from nearmetal.model.naming import plain
 from nearmetal.results import (
     Case,
     Database,
@@ -30,6 +30,7 @@ from nearmetal.stats.pairs import LEAST_SHARED, PairDecision, judge_pairs
 from nearmetal.stats.plan import PAIRS
 from nearmetal.util import suggest
 from nearmetal.util.sanitize import first_line
+from nearmetal.util.text import number, percent
 
 #: Facts that a table begins with.
 FACTS = {"mpi_library": "MPI", "transport": "carried by"}

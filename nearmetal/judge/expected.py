@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from nearmetal.compare import limits
+from nearmetal.compare import nearness
 from nearmetal.errors import NearmetalError
 from nearmetal.expectations import entries, judge, known
 from nearmetal.expectations.entries import Expectation
@@ -69,7 +69,7 @@ def read_partitions(system: str) -> dict[str, Partition]:
     return {one["name"]: Partition(site, one, shipped) for one in site.partitions}
 
 
-def numbers_of(system: str) -> limits.Numbers:
+def numbers_of(system: str) -> nearness.Numbers:
     """Numbers in the extras of a system's partitions; {} if the system's file cannot be read."""
     try:
         site = System.named(system)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nearmetal import results
-from nearmetal.compare.side_by_side import percent
 from nearmetal.judge import native_ratio
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.by_baseline import Fresh
@@ -17,6 +16,7 @@ from nearmetal.model.facts import nodes_in
 from nearmetal.results import Case, Database, Session
 from nearmetal.stats import judge
 from nearmetal.util.suggest import shorten
+from nearmetal.util.text import percent
 
 #: Why a case, or a variable of one, cannot be measured again.
 Lost = dict["Where | tuple[Where, str]", str]

@@ -23,12 +23,13 @@ from otava.analysis import compute_change_points
 from scipy import stats
 from tabulate import tabulate
 
-from nearmetal.compare.side_by_side import number, plain
 from nearmetal.model.facts import changed_facts
+from nearmetal.model.naming import plain
 from nearmetal.results import Session, Value
 from nearmetal.stats import trend
 from nearmetal.stats.plan import THRESHOLD
 from nearmetal.util.suggest import shorten
+from nearmetal.util.text import number
 
 #: Chance that a history of unchanged variables has any change point.
 ERROR = 0.05

@@ -15,8 +15,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.exposition import generate_latest
 from tabulate import tabulate
 
-from nearmetal.compare import limits, nearness, side_by_side
-from nearmetal.compare.side_by_side import number, percent, plain
+from nearmetal.compare import nearness, side_by_side
 from nearmetal.judge.baseline import MAY_DIFFER
 from nearmetal.judge.verdict import (
     MEASURED_AGAIN,
@@ -27,8 +26,10 @@ from nearmetal.judge.verdict import (
     Likely,
     Verdict,
 )
+from nearmetal.model.naming import plain
 from nearmetal.util import sanitize
 from nearmetal.util.suggest import shorten
+from nearmetal.util.text import number, percent
 
 #: Version of the JSON document, which the schema beside this file describes.
 FORMAT = 2
@@ -214,7 +215,7 @@ def _evidence(report: GateReport) -> list[dict]:
             "environment": case.environ,
             "repeats": len(case.evidence),
             "unknown": list(case.unknown_evidence),
-            "medians": side_by_side.medians(case),
+            "medians": case.median_evidence,
         }
         for case in report.session.cases
         if case.evidence or case.unknown_evidence
@@ -403,7 +404,7 @@ GAUGES = {
 
 
 def openmetrics(
-    reports: Sequence[GateReport], numbers: Callable[[str], limits.Numbers] | None = None
+    reports: Sequence[GateReport], numbers: Callable[[str], nearness.Numbers] | None = None
 ) -> str:
     """Gauges for a monitor that scrapes a file: first the nearness that `compare` prints.
 
@@ -417,7 +418,7 @@ def openmetrics(
     for report in reports:
         of_system = functools.partial(numbers, report.session.system) if numbers else None
         places = side_by_side.columns(report.session, None)
-        near = limits.native_or_limits(report.session, places, of_system) if places else None
+        near = nearness.of_session(report.session, places, of_system) if places else None
         _add(report, near, gauges)
     return generate_latest(registry).decode()
 

@@ -36,19 +36,19 @@ FACTORS = (
 )
 
 
-def of_hypervisor(facts: dict, said: dict) -> dict[str, str]:
+def of_hypervisor(facts: dict, stated: dict) -> dict[str, str]:
     """Facts of the hypervisor: as the nodes know them, else as the site says, else `unknown`.
 
-    :arg said: keys of the partition's extras -> value, or None.
+    :arg stated: keys of the partition's extras -> value, or None.
     """
     alone = "none" if facts.get("hypervisor") == "none" else UNKNOWN
-    found = {}
+    known = {}
     for name, key in OF_HYPERVISOR.items():
-        seen = facts.get(name, alone)
-        value = said.get(key) or UNKNOWN
-        value = IN_WORDS.get(name, {}).get(value, value)
-        found[name] = value if seen == UNKNOWN else seen
-    return found
+        known[name] = facts.get(name, alone)
+        if known[name] == UNKNOWN:
+            value = stated.get(key) or UNKNOWN
+            known[name] = IN_WORDS.get(name, {}).get(value, value)
+    return known
 
 
 def factors_that_differ(
@@ -60,19 +60,17 @@ def factors_that_differ(
     """
     rows = []
     for name in names:
-        values = [
-            " | ".join(sorted({str(facts[name]) for facts in cases if facts.get(name)}))
-            for cases in by_column.values()
-        ]
+        values = []
+        for cases in by_column.values():
+            recorded = {str(facts[name]) for facts in cases if facts.get(name)}
+            values.append(" | ".join(sorted(recorded)) or "not recorded")
         if len(set(values)) > 1:
-            rows.append((name, [value or "not recorded" for value in values]))
+            rows.append((name, values))
     return rows
 
 
-#: The same of an interface that they have.
+#: Facts of an interface that older baselines and sessions lack.
 LATER_OF_NIC = re.compile(r"(nic\..+\.)(?:qdisc|firmware)")
-
-
 #: Facts of all interfaces together -> the fact of one interface that they repeat.
 TOGETHER = {"mtu": re.compile(r"nic\..+\.mtu"), "nic_driver": re.compile(r"nic\..+\.driver")}
 
@@ -85,17 +83,16 @@ def changed_facts(then: dict, now: dict) -> dict[str, tuple[str, str]]:
     """
     if not ({*then} - PASSING and {*now} - PASSING):
         return {}
-    found = {
-        name: (str(then.get(name, "absent")), str(now.get(name, "absent")))
-        for name in sorted({*then, *now} - PASSING)
-        if then.get(name) != now.get(name) and not (name not in then and _is_later(name, then))
-    }
-    said = [pattern for name, pattern in TOGETHER.items() if name in found]
-    return {
-        name: change
-        for name, change in found.items()
-        if not any(pattern.fullmatch(name) for pattern in said)
-    }
+    changed = {}
+    for name in sorted({*then, *now} - PASSING):
+        not_yet = name not in then and _is_later(name, then)
+        if then.get(name) != now.get(name) and not not_yet:
+            changed[name] = str(then.get(name, "absent")), str(now.get(name, "absent"))
+    for name, pattern in TOGETHER.items():
+        if name in changed:
+            for repeated in filter(pattern.fullmatch, list(changed)):
+                del changed[repeated]
+    return changed
 
 
 def nodes_in(facts: dict) -> tuple[str, ...]:

@@ -81,8 +81,8 @@ def _data() -> dict:
 
 
 def _whole(text: str) -> Unit | None:
-    found = _data()["whole"].get(text)
-    return Unit(text, *found) if found else None
+    entry = _data()["whole"].get(text)
+    return Unit(text, *entry) if entry else None
 
 
 def _by_parts(text: str) -> Unit | None:
@@ -127,18 +127,18 @@ def _split(text: str) -> Iterator[tuple[str, float, str]]:
 
 def _prefixes(entry: dict) -> set[str]:
     """The prefixes that a part takes; "" is none."""
-    found = {""}
+    taken = {""}
     for name in entry.get("prefixes", ()):
-        found.update(_data()["prefixes"][name])
-    return found
+        taken.update(_data()["prefixes"][name])
+    return taken
 
 
 @functools.cache
 def _spellings() -> dict[str, dict]:
     """Spelling of a part -> its entry."""
-    found = {}
+    entries = {}
     for entry in _data()["parts"]:
         for spelling in entry["spellings"]:
             key = spelling.lower() if len(spelling) >= ANY_CASE else spelling
-            found[key] = entry
-    return found
+            entries[key] = entry
+    return entries

@@ -37,19 +37,19 @@ class Name:
     @property
     def varied(self) -> dict[str, str]:
         """Variables of the check that `-P` set, with their values."""
-        found = PARAMETER.findall(self.check)
-        return {name[1:]: value for name, value in found if name.startswith(".")}
+        parameters = PARAMETER.findall(self.check)
+        return {name[1:]: value for name, value in parameters if name.startswith(".")}
 
 
 @functools.lru_cache(maxsize=65536)
 def parse(display_name: str) -> Name:
-    """The parts of a display name such as `osnoise %.repeat_no=1 %.part=lab:cc %.nid=n7`."""
-    found = dict(PARAMETER.findall(display_name))
-    repeat = found.get(".repeat_no", "0")
+    """The parts of a display name such as `tcp %.repeat_no=1 %.part=lab:cc %.nid=n7`."""
+    parameters = dict(PARAMETER.findall(display_name))
+    repeat = parameters.get(".repeat_no", "0")
     return Name(
         _without(display_name, lambda name: name in (".repeat_no", ".part", ".nid")),
         _without(display_name, lambda name: name.startswith(".")),
-        found.get(".nid", ""),
+        parameters.get(".nid", ""),
         int(repeat) if repeat.isdecimal() else 0,
     )
 
@@ -59,6 +59,11 @@ def _without(display_name: str, unwanted) -> str:
         return "" if unwanted(parameter[1]) else parameter[0]
 
     return PARAMETER.sub(kept, display_name)
+
+
+def plain(check: str) -> str:
+    """A check's name without the percent signs that ReFrame sets before parameters."""
+    return PARAMETER.sub(r" \1=\2", check)
 
 
 def step_of(value: object) -> str | int | float:

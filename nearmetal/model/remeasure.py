@@ -25,35 +25,30 @@ class Remeasure:
 
 def write(cases: Mapping[Key, Remeasure]) -> str:
     """The cases as text."""
-    return ",".join(
-        ":".join(
-            [
-                *(quote(part, safe="") for part in key),
-                str(one.repeats),
-                _list(one.nodes),
-                _list(one.without),
-            ]
-        )
-        for key, one in cases.items()
-    )
+    entries = []
+    for key, again in cases.items():
+        texts = [quote(part, safe="") for part in key]
+        texts += [str(again.repeats), _list(again.nodes), _list(again.without)]
+        entries.append(":".join(texts))
+    return ",".join(entries)
 
 
 def read(text: str) -> dict[Key, Remeasure]:
     """The cases of a text. Raises ValueError, which names the entry, if it is damaged."""
-    found = {}
+    cases = {}
     for entry in text.split(","):
         fields = entry.split(":")
         try:
             *key, repeats, nodes, without = fields
             check, partition, environ, node = map(unquote, key)
-            one = Remeasure(int(repeats), _nodes(nodes), _nodes(without))
-            assert check and partition and environ and one.repeats > 0
+            again = Remeasure(int(repeats), _nodes(nodes), _nodes(without))
+            assert check and partition and environ and again.repeats > 0
         except (ValueError, AssertionError):
             raise ValueError(
                 f"{entry!r} is not CHECK:PARTITION:ENVIRONMENT:NODE:REPEATS:NODES:WITHOUT"
             ) from None
-        found[check, partition, environ, node] = one
-    return found
+        cases[check, partition, environ, node] = again
+    return cases
 
 
 def _list(nodes: tuple[str, ...]) -> str:

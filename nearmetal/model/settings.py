@@ -24,20 +24,23 @@ def fact(line: str, check: str) -> dict[str, str]:
     words = _all(line)
     if words is None:
         return {}
-    found = {}
+    given = {}
     for word in words:
         place, _, value = word.partition("=")
         test, _, name = place.rpartition(".")
         if test.split(".", 1)[0] in ("", check) and name not in CHOOSING:
-            found[place.split(".", 1)[1] if test else name] = value
-    return {FACT: " ".join(f"{name}={value}" for name, value in sorted(found.items())) or NONE}
+            if test:
+                name = place.split(".", 1)[1]
+            given[name] = f"{name}={value}"
+    return {FACT: " ".join(given[name] for name in sorted(given)) or NONE}
 
 
 @functools.lru_cache
 def _all(line: str) -> tuple[str, ...] | None:
     """The values of all `-S` of a command; None where it cannot be read, or may hold more."""
     if "-S" not in line and "--set" not in line and "--mode" not in line:
-        return ()  # ReFrame's parser takes a second to load
+        # ReFrame's parser takes a second to load.
+        return ()
     try:
         asked = command.parse(line)
     except command.CommandError:

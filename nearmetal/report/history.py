@@ -1,6 +1,8 @@
 """History of every variable and fact over the sessions, which are read one by one."""
 
+import itertools
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -17,6 +19,9 @@ MOST_SLOTS = 300
 RECENT = 60
 #: Most rows of a table.
 MOST_ROWS = 400
+
+#: Check, partition, environment, variable and unit.
+Key = tuple[str, str, str, str, str]
 
 
 @dataclass
@@ -45,9 +50,7 @@ class Collector:
 
     def __init__(self):
         self.sessions: list[tuple[str, str]] = []  #: (id, start) of each session, oldest first
-        self.series: dict[
-            tuple[str, str, str, str, str], Series
-        ] = {}  #: by check, partition, environ, variable, unit
+        self.series: dict[Key, Series] = {}
         self.changed: dict[tuple, Changed] = {}
         self._facts: dict[tuple[str, str, str], dict] = {}
 
@@ -57,14 +60,12 @@ class Collector:
         for case in session.cases:
             if case.facts:
                 self._compare(number, case)
-            if not case.measured:
-                continue
-            for value in case.values:
-                key = value.check, value.place, value.environ, value.variable, value.unit
-                series = self.series.setdefault(key, Series())
-                series.at.append(number)
-                series.points.append(summary.summarize(value.samples, value.value))
-                series.samples.append(value.samples)
+        for value in session.values:
+            key = value.check, value.place, value.environ, value.variable, value.unit
+            series = self.series.setdefault(key, Series())
+            series.at.append(number)
+            series.points.append(summary.of_value(value))
+            series.samples.append(value.samples)
 
     def _compare(self, number: int, case) -> None:
         before = self._facts.get(case.where)
@@ -77,118 +78,108 @@ class Collector:
             changed.partitions.add(case.place)
             changed.checks.add(f"{summary.plain(case.check)} with {case.environ}")
 
+    def partitions(self, first: Iterable[str]) -> list[str]:
+        """The partitions of all sessions, those given first."""
+        return list(dict.fromkeys([*first, *(key[1] for key in self.series)]))
+
     def plot(self, changes) -> dict:
         """Data of the history plot: `slots`, each a session or a group, and `series` of points."""
-        groups = group(
-            len(self.sessions),
-            sum(len(series.at) for series in self.series.values()),
-            len(self.series),
-        )
-        slot_of = {number: slot for slot, group in enumerate(groups) for number in group}
-        slots = [
-            [self._name(group[0]), self._name(group[-1]) if len(group) > 1 else "", len(group)]
-            for group in groups
-        ]
+        points = sum(len(series.at) for series in self.series.values())
+        groups = group(len(self.sessions), points, len(self.series))
+        slots, slot_of = [], {}
+        for slot, members in enumerate(groups):
+            last = self._name(members[-1]) if len(members) > 1 else ""
+            slots.append([self._name(members[0]), last, len(members)])
+            slot_of.update(dict.fromkeys(members, slot))
         number_of = {uuid: number for number, (uuid, _) in enumerate(self.sessions)}
-        return {
-            "slots": slots,
-            "series": [
-                self._points(key, series, slot_of, groups) for key, series in self.series.items()
-            ],
-            "changes": [
-                {
-                    "key": [c.check, c.partition, c.environ, c.variable],
-                    "slot": slot_of[number_of[c.session]],
-                    "y": c.after,
-                    "text": sentence(c),
-                }
-                for c in changes
-                if c.session in number_of
-            ],
-        }
+        marks = []
+        for change in changes:
+            if change.session in number_of:
+                mark = {"key": list(_key(change)), "slot": slot_of[number_of[change.session]]}
+                marks.append({**mark, "y": change.after, "text": sentence(change)})
+        drawn = []
+        for key, series in self.series.items():
+            drawn.append(self._points(key, series, slot_of, groups))
+        return {"slots": slots, "series": drawn, "changes": marks}
 
     def _name(self, number: int) -> str:
         uuid, started = self.sessions[number]
         return f"{summary.date(started)}, {uuid[:8]}"
 
-    def _points(self, key, series: Series, slot_of: dict, groups: list) -> dict:
+    def _points(
+        self, key: Key, series: Series, slot_of: dict[int, int], groups: list[range]
+    ) -> dict:
         gathered: dict[int, list[summary.Summary]] = {}
         samples = {}
+        # Samples of long histories would make the page too large.
         shown = dict(zip(series.at, series.samples)) if len(series.at) <= RECENT else {}
         for number, point in zip(series.at, series.points):
             slot = slot_of[number]
             gathered.setdefault(slot, []).append(point)
             if number in shown:
-                samples[slot] = [summary.short(sample) for sample in shown[number]]
-        points = {
-            slot: values[0] if len(groups[slot]) == 1 else _grouped(values)
-            for slot, values in gathered.items()
-        }
-        return {
-            "key": key[:4],
-            "unit": summary.unit(key[4]),
-            "at": list(points),
-            "y": [summary.short(p.value) for p in points.values()],
-            "low": [summary.short(p.low) for p in points.values()],
-            "high": [summary.short(p.high) for p in points.values()],
-            "n": [p.repeats for p in points.values()],
-            "samples": samples,
-        }
+                samples[slot] = list(map(summary.short, shown[number]))
+        points = []
+        for slot, values in gathered.items():
+            points.append(values[0] if len(groups[slot]) == 1 else _grouped(values))
+        ends = summary.ends(points)
+        unit = summary.unit(key[4])
+        return {"key": key[:4], "unit": unit, "at": list(gathered), **ends, "samples": samples}
 
     def rows(self, data: dict, changes) -> list[dict]:
         """The table: one row for each variable, with its newest and first value and a sparkline."""
         moved: dict[tuple, list] = {}
         for change in changes:
-            moved.setdefault(
-                (change.check, change.partition, change.environ, change.variable), []
-            ).append(sentence(change))
-        order = {key: index for index, key in enumerate(self.series)}
+            moved.setdefault(_key(change), []).append(sentence(change))
         # The partitions of a variable follow each other.
-        first_of: dict[tuple, int] = {}
-        for key, index in order.items():
-            first_of.setdefault((key[0], key[2], key[3]), index)
+        alike: dict[tuple, list[tuple[Key, int]]] = {}
+        for index, key in enumerate(self.series):
+            check, _, environ, variable, _ = key
+            alike.setdefault((check, environ, variable), []).append((key, index))
         rows = []
-        for key in sorted(order, key=lambda key: (first_of[key[0], key[2], key[3]], order[key]))[
-            :MOST_ROWS
-        ]:
-            index, series = order[key], self.series[key]
-            newest, first = series.points[-1], series.points[0]
-            rows.append(
-                {
-                    "index": index,
-                    "key": key,
-                    "check": summary.plain(key[0]),
-                    "partition": key[1],
-                    "environ": key[2],
-                    "variable": key[3],
-                    "sessions": len(series.at),
-                    "first": summary.amount(first.value, key[4]),
-                    "newest": summary.amount(newest.value, key[4]),
-                    "hover": summary.hover(newest, key[4]),
-                    "since": summary.percent(newest.value / first.value - 1)
-                    if first.value
-                    else "-",
-                    "session": self._name(series.at[-1]),
-                    "moved": moved.get(key[:4], []),
-                    "spark": spark(data["series"][index]["y"]),
-                }
-            )
+        for key, index in itertools.islice(itertools.chain(*alike.values()), MOST_ROWS):
+            words = moved.get(key[:4], [])
+            rows.append(self._row(key, index, words, data["series"][index]["y"]))
         return rows
+
+    def _row(self, key: Key, index: int, moved: list[str], medians: list[float]) -> dict:
+        check, partition, environ, variable, unit = key
+        series = self.series[key]
+        newest, first = series.points[-1], series.points[0]
+        since = "-"
+        if first.value:
+            since = summary.percent(newest.value / first.value - 1)
+        return {
+            "index": index,
+            "key": key,
+            "check": summary.plain(check),
+            "partition": partition,
+            "environ": environ,
+            "variable": variable,
+            "sessions": len(series.at),
+            "first": summary.amount(first.value, unit),
+            "newest": summary.amount(newest.value, unit),
+            "hover": summary.hover(newest, unit),
+            "since": since,
+            "session": self._name(series.at[-1]),
+            "moved": moved,
+            "spark": spark(medians),
+        }
 
     def facts(self) -> tuple[list[dict], int]:
         """At most MOST_ROWS changed facts, newest first, and the number of all."""
+        # The negative number puts the newest session first, and its facts in alphabetical order.
         newest = sorted(self.changed.values(), key=lambda c: (-c.session, c.fact, c.before))
-        return [
-            {
-                "session": self._name(c.session),
-                "partitions": sorted(c.partitions),
-                "fact": c.fact,
-                "before": c.before,
-                "after": c.after,
-                "checks": sorted(c.checks),
-            }
-            for c in newest[:MOST_ROWS]
-        ], len(newest)
+        rows = []
+        for changed in newest[:MOST_ROWS]:
+            row = {"session": self._name(changed.session), "partitions": sorted(changed.partitions)}
+            row |= {"fact": changed.fact, "before": changed.before, "after": changed.after}
+            rows.append({**row, "checks": sorted(changed.checks)})
+        return rows, len(newest)
+
+
+def _key(change) -> tuple[str, str, str, str]:
+    """The variable of a change point."""
+    return change.check, change.partition, change.environ, change.variable
 
 
 def _grouped(values: list[summary.Summary]) -> summary.Summary:
@@ -199,38 +190,41 @@ def _grouped(values: list[summary.Summary]) -> summary.Summary:
 
 def group(sessions: int, points: int, series: int) -> list[range]:
     """Session numbers of each slot: one per slot if all fit, else groups of older sessions."""
-    if points <= MOST_POINTS and sessions <= MOST_SLOTS:
-        return [range(number, number + 1) for number in range(sessions)]
-    slots = min(max(2, MOST_POINTS // series), MOST_SLOTS)
-    recent = min(RECENT, slots // 2)
-    older = sessions - recent
-    size = max(1, -(-older // (slots - recent)))
-    return [range(start, min(start + size, older)) for start in range(0, older, size)] + [
-        range(number, number + 1) for number in range(older, sessions)
-    ]
+    older, size = 0, 1
+    if points > MOST_POINTS or sessions > MOST_SLOTS:
+        slots = min(max(2, MOST_POINTS // series), MOST_SLOTS)
+        recent = min(RECENT, slots // 2)
+        older = sessions - recent
+        size = max(1, -(-older // (slots - recent)))
+    groups = [range(start, min(start + size, older)) for start in range(0, older, size)]
+    return groups + [range(number, number + 1) for number in range(older, sessions)]
 
 
 def sentence(change) -> str:
     """A sentence on a change point."""
     if change.creeps:
         return creeping(change)
-    facts = "; ".join(
-        f"{name}: {summary.text(then)} -> {summary.text(now)}"
-        for name, (then, now) in (change.facts or {}).items()
-    )
-    return (
+    text = (
         f"{summary.percent(change.change)} at session {change.session[:8]}, "
         f"{summary.date(change.started)}: "
         f"{summary.number(change.before)} to {summary.amount(change.after, change.unit)}"
-        + (f", p = {change.p:.2g}" if change.p is not None else "")
-        + (f". Changed there: {facts}" if facts else "")
     )
+    if change.p is not None:
+        text += f", p = {change.p:.2g}"
+    facts = []
+    for name, (then, now) in (change.facts or {}).items():
+        facts.append(f"{name}: {summary.text(then)} -> {summary.text(now)}")
+    if facts:
+        text += f". Changed there: {'; '.join(facts)}"
+    return text
 
 
 def spark(values: list[float], width: int = 96, height: int = 20) -> str:
     """Points of a sparkline through the newest sixty values, on a scale of at least 10 %."""
+    # More points than this are no line on so few pixels.
     values = values[-60:]
     middle = (min(values) + max(values)) / 2
+    # Noise of a few percent is to look like noise.
     span = max(max(values) - min(values), abs(middle) / 10) or 1
     step = width / max(len(values) - 1, 1)
     return " ".join(
@@ -246,26 +240,18 @@ def has_facts(session) -> bool:
 def provenance(session, columns: list[str]) -> list[dict]:
     """Rows of facts, with one cell for each partition. Each value in a cell has its cases."""
     facts: dict[str, dict[str, dict[str, list[str]]]] = {}
-    for case in session.cases if session else ():
+    for case in session.cases:
         for name, value in case.facts.items():
             cell = facts.setdefault(name, {}).setdefault(case.place, {})
-            cell.setdefault(summary.text(value) or "none", []).append(
-                f"{summary.plain(case.check)} with {case.environ}"
-            )
+            names = cell.setdefault(summary.text(value) or "none", [])
+            names.append(f"{summary.plain(case.check)} with {case.environ}")
     rows = []
+    # Facts of interfaces stand last.
     for name in sorted(facts, key=lambda name: (name.startswith("nic."), name)):
-        cells = [
-            [
-                {"value": value, "cases": cases}
-                for value, cases in facts[name].get(column, {}).items()
-            ]
-            for column in columns
-        ]
-        rows.append(
-            {
-                "fact": name,
-                "cells": cells,
-                "differs": len({tuple(c["value"] for c in cell) for cell in cells}) > 1,
-            }
-        )
+        cells, values = [], set()
+        for column in columns:
+            on_place = facts[name].get(column, {})
+            values.add(tuple(on_place))
+            cells.append([{"value": value, "cases": cases} for value, cases in on_place.items()])
+        rows.append({"fact": name, "cells": cells, "differs": len(values) > 1})
     return rows

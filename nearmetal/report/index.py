@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -25,34 +26,29 @@ class Entry:
 
 def file_of(system: str, taken: Iterable[str]) -> str:
     """A name for the system's page that no other has: a foreign database may hold any name."""
+    unusable = {"index.html", *taken}
     stem = naming.stem(system)
-    names = [f"{stem}.html", *(f"{stem}-{number}.html" for number in range(2, 10000))]
-    return next(name for name in names if name not in {"index.html", *taken})
+    name = f"{stem}.html"
+    for number in itertools.count(2):
+        if name not in unusable:
+            break
+        name = f"{stem}-{number}.html"
+    return name
 
 
 def render(entries: list[Entry]) -> str:
     """The index as HTML."""
-    return (
-        page.environment()
-        .get_template("index.html")
-        .render(
-            systems=[_system(one) for one in entries],
-            style=(page.ASSETS / "page.css").read_text(encoding="utf-8"),
-        )
-    )
+    template = page.environment().get_template("index.html")
+    style = (page.ASSETS / "page.css").read_text(encoding="utf-8")
+    return template.render(systems=list(map(_system, entries)), style=style)
 
 
 def _system(entry: Entry) -> dict:
     newest = entry.sessions[-1]
-    rows = [
-        {
-            "when": summary.date(one.started),
-            "id": one.uuid[:8],
-            "cases": len(one.cases),
-            "failed": len(one.failures),
-        }
-        for one in entry.sessions[: -LISTED - 1 : -1]
-    ]
+    rows = []
+    for session in entry.sessions[: -LISTED - 1 : -1]:
+        counts = {"cases": len(session.cases), "failed": len(session.failures)}
+        rows.append({"when": summary.date(session.started), "id": session.uuid[:8], **counts})
     return {
         "name": newest.system,
         "file": entry.file,

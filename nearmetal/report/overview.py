@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
-from nearmetal.compare import binding, limits, published_ratios, scaling, side_by_side
+from nearmetal.compare import nearness as nearness_of
+from nearmetal.compare import published_ratios, scaling, side_by_side
+from nearmetal.compare.index import Index
 from nearmetal.judge.verdict import BASELINE
 from nearmetal.report import summary
 from nearmetal.results import base_first
@@ -24,32 +27,35 @@ SYMBOLS = {
     "watched": "◔",
     "ok": "✓",
 }
+NO_VERDICT = (
+    "This session has no verdict: `nearmetal gate` gives one, against a baseline of this system."
+)
+#: Symbol and CSS class of the gate's verdict.
 CAMPAIGN = {
     "clean": ("✓", "ok"),
     "regressed": ("✕", "regressed"),
     "deviates": ("!", "regressed"),
     "incomplete": ("○", "incomplete"),
 }
+#: Titles of an incomplete campaign, by the worst of what is unknown.
+TITLES = {"incomplete": "Incomplete", "disturbed": "Disturbed", "inconclusive": "Undecided"}
 #: Ratios at which the heat map's shade changes.
 STEPS = (1.05, 1.2, 1.5, 3.0, 10.0)
 #: What a published figure of scaling counts.
-_REACH = {"scales_to": "processes", "nodes_to_beat_one_node": "nodes to beat one"}
+REACHES = {"scales_to": "processes", "nodes_to_beat_one_node": "nodes to beat one"}
+#: Cell of a variable that a partition lacks.
+NO_CELL = {"text": "-", "level": "none", "hover": "not measured", "amount": ""}
 
 
 def headline(report, session) -> dict:
     """The gate's verdict as `title`, `symbol`, CSS class `word`, and `sentences`."""
     if report is None:
         title, symbol, word = "Not judged", SYMBOLS["not judged"], "not-judged"
-        sentences = [
-            (
-                "This session has no verdict: `nearmetal gate` gives one, against a baseline of "
-                "this system."
-            )
-        ]
+        sentences = [NO_VERDICT]
     else:
         title = _title(report)
         symbol, word = CAMPAIGN.get(report.verdict, CAMPAIGN["incomplete"])
-        sentences = [*_sentences(report), *_references(report)]
+        sentences = list(_sentences(report))
     if session.failures:
         cases = len(session.cases)
         sentences.append(f"{len(session.failures)} of {cases} case{'s' * (cases != 1)} failed.")
@@ -57,74 +63,66 @@ def headline(report, session) -> dict:
 
 
 def _title(report) -> str:
-    """The verdict in a word or two, by the worst of what is unknown."""
+    """The verdict in a word or two."""
     if report.verdict != "incomplete":
         return report.verdict.capitalize()
-    names = {one.name for one in report.verdicts}
-    for name, title in (
-        ("incomplete", "Incomplete"),
-        ("disturbed", "Disturbed"),
-        ("inconclusive", "Undecided"),
-    ):
+    names = {verdict.name for verdict in report.verdicts}
+    for name, title in TITLES.items():
         if name in names:
             return title
     return "Not judged"
 
 
-def _references(report) -> list[str]:
-    """A sentence on what the variables are judged against, if it is no full baseline."""
-    references = dict.fromkeys(
-        one.reference for one in report.verdicts if one.variable and one.reference
-    )
-    references.pop(BASELINE, None)
-    return [f"Judged against: {', '.join(references)}."] if references else []
-
-
-def _undecided(report) -> list[str]:
-    """A sentence on the largest change that is undecided though its interval excludes 0."""
-    found = [
-        one
-        for one in report.verdicts
-        if one.name == "inconclusive"
-        and one.interval
-        and not one.interval[0] <= 0 <= one.interval[1]
-    ]
-    if not found:
-        return []
-    most = max(found, key=lambda one: abs(one.change or 0))
-    low, high = most.interval
-    said = (
-        f"Undecided: {most.variable} of {summary.plain(most.check)} with {most.environ} on "
-        f"{most.place}, {summary.percent(most.change)} (95 % interval {summary.percent(low)} to "
-        f"{summary.percent(high)})."
-    )
-    return [said]
-
-
-def _sentences(report) -> list[str]:
-    """Sentences on the variables that got worse, the worst of them, and the other verdicts."""
-    counts = Counter(one.name for one in report.verdicts)
-    sentences = []
+def _sentences(report) -> Iterator[str]:
+    """Sentences on what got worse and the worst of it, on the other verdicts, and references."""
+    counts = Counter(verdict.name for verdict in report.verdicts)
     if counts["deviates"]:
-        sentences.append(f"{_variables(counts['deviates'])} beyond what one may expect.")
+        yield f"{_variables(counts['deviates'])} beyond what one may expect."
     if counts["regressed"]:
-        total = sum(bool(one.variable) for one in report.verdicts)
-        regressed = [one for one in report.verdicts if one.name == "regressed"]
-        worst = max(regressed, key=lambda one: abs(one.change or 0))
-        sentences.append(f"{len(regressed)} of {_variables(total)} got worse.")
-        sentences.append(
-            f"Most: {worst.variable} of {summary.plain(worst.check)} with {worst.environ} on "
-            f"{worst.place}, {summary.percent(worst.change)}."
-        )
+        total = sum(bool(verdict.variable) for verdict in report.verdicts)
+        yield f"{counts['regressed']} of {_variables(total)} got worse."
+        worst = _largest(report, "regressed")
+        yield f"Most: {_change(worst)}."
     elif counts["ok"] + counts["improved"]:
-        sentences.append(f"None of {_variables(counts['ok'] + counts['improved'])} got worse.")
-    sentences += _undecided(report)
+        yield f"None of {_variables(counts['ok'] + counts['improved'])} got worse."
+    undecided = _largest(report, "inconclusive")
+    if undecided is not None:
+        low, high = map(summary.percent, undecided.interval)
+        yield f"Undecided: {_change(undecided)} (95 % interval {low} to {high})."
     others = [f"{counts[name]} {name}" for name in SYMBOLS if counts[name] and name != "regressed"]
-    return [*sentences, f"{', '.join(others)}."] if others else sentences
+    if others:
+        yield f"{', '.join(others)}."
+    references = dict.fromkeys(
+        verdict.reference for verdict in report.verdicts if verdict.variable and verdict.reference
+    )
+    # A full baseline goes without saying.
+    references.pop(BASELINE, None)
+    if references:
+        yield f"Judged against: {', '.join(references)}."
 
 
 def _variables(count: int) -> str:
     return f"{count} variable{'s' * (count != 1)}"
+
+
+def _change(verdict) -> str:
+    """A variable with its change, in words."""
+    check = summary.plain(verdict.check)
+    where = f"{verdict.variable} of {check} with {verdict.environ} on {verdict.place}"
+    return f"{where}, {summary.percent(verdict.change)}"
+
+
+def _largest(report, name: str):
+    """The verdict of this name with the largest change; None without one.
+
+    An undecided one counts if its interval excludes 0.
+    """
+    candidates = []
+    for verdict in report.verdicts:
+        low, high = verdict.interval or (0, 0)
+        if verdict.name == name and (name == "regressed" or not low <= 0 <= high):
+            candidates.append(verdict)
+    return max(candidates, key=lambda verdict: abs(verdict.change or 0), default=None)
 
 
 def verdicts(report) -> dict:
@@ -133,73 +131,81 @@ def verdicts(report) -> dict:
         return {"rows": [], "limit": ""}
     order = list(SYMBOLS)
 
-    def rank(one) -> tuple:
-        return order.index(one.name) if one.name in order else 1, -abs(one.change or 0)
+    def rank(verdict) -> tuple:
+        place = order.index(verdict.name) if verdict.name in order else 1
+        return place, -abs(verdict.change or 0)
 
-    ends = [
-        abs(end)
-        for one in report.verdicts
-        if one.interval and one.name != "ok"
-        for end in one.interval
-        if math.isfinite(end)
-    ]
-    limit = min(max([0.05, *ends]), 0.5)
-    rows = [_row(one, limit) for one in sorted(report.verdicts, key=rank)]
+    # The scale reaches the widest interval that is not ok, but no further than half.
+    limit = 0.05
+    for verdict in report.verdicts:
+        if verdict.interval and verdict.name != "ok":
+            ends = filter(math.isfinite, verdict.interval)
+            limit = max([limit, *map(abs, ends)])
+    limit = min(limit, 0.5)
+    rows = [_row(verdict, limit) for verdict in sorted(report.verdicts, key=rank)]
     return {"rows": rows, "limit": f"{limit * 100:.0f} %"}
 
 
-def _row(one, limit: float) -> dict:
-    low, high = one.interval or (None, None)
-    return {
-        "word": one.name,
-        "symbol": SYMBOLS.get(one.name, "○"),
-        "css": one.name.replace(" ", "-"),
-        "check": summary.plain(one.check),
-        "partition": one.place,
-        "environ": one.environ,
-        "key": (one.check, one.place, one.environ, one.variable),
+def _row(verdict, limit: float) -> dict:
+    row = {
+        "word": verdict.name,
+        "symbol": SYMBOLS.get(verdict.name, "○"),
+        "css": verdict.name.replace(" ", "-"),
+        "check": summary.plain(verdict.check),
+        "partition": verdict.place,
+        "environ": verdict.environ,
+        "key": (verdict.check, verdict.place, verdict.environ, verdict.variable),
         # A missing case has no variable. A row on several cases has no check.
-        "variable": one.variable or ("all variables" if one.check else "cases"),
-        "baseline": "" if one.baseline is None else summary.amount(one.baseline, one.unit),
-        "value": "" if one.value is None else summary.amount(one.value, one.unit),
-        "change": "" if one.change is None else summary.percent(one.change),
-        "bar": _bar(one, limit),
-        "p": "" if one.p is None else f"{one.p:.2g}",
-        "interval": f"{summary.percent(low)} to {summary.percent(high)}" if one.interval else "",
-        "repeats": one.repeats,
-        "wanted": one.wanted,
-        "finds": "" if one.finds is None else f"{one.finds * 100:.0f} %",
-        "reason": first_line(one.reason or ""),
-        "facts": [
-            (name, summary.text(then), summary.text(now))
-            for name, (then, now) in (one.facts or {}).items()
-        ],
+        "variable": verdict.variable or ("all variables" if verdict.check else "cases"),
+        "means": summary.means(verdict.check, verdict.variable),
+        "repeats": verdict.repeats,
+        "wanted": verdict.wanted,
+        "reason": first_line(verdict.reason or ""),
+        "facts": _changed(verdict.facts or {}),
     }
+    for key in ("baseline", "value", "change", "p", "finds", "interval"):
+        row[key] = ""
+    if verdict.baseline is not None:
+        row["baseline"] = summary.amount(verdict.baseline, verdict.unit)
+    if verdict.value is not None:
+        row["value"] = summary.amount(verdict.value, verdict.unit)
+    if verdict.change is not None:
+        row["change"] = summary.percent(verdict.change)
+    if verdict.p is not None:
+        row["p"] = f"{verdict.p:.2g}"
+    if verdict.finds is not None:
+        row["finds"] = f"{verdict.finds * 100:.0f} %"
+    if verdict.interval:
+        low, high = map(summary.percent, verdict.interval)
+        row["interval"] = f"{low} to {high}"
+    return {**row, "bar": _bar(verdict, limit)}
 
 
-def _bar(one, limit: float) -> dict | None:
+def _changed(facts: dict) -> list[tuple[str, str, str]]:
+    """Name, value before and value now of changed facts."""
+    return [(name, summary.text(then), summary.text(now)) for name, (then, now) in facts.items()]
+
+
+def _bar(verdict, limit: float) -> dict | None:
     """Places of the change and its interval in percent of the bar's width."""
-    if one.change is None or not one.interval:
+    if verdict.change is None or not verdict.interval:
         return None
 
     def place(fraction: float) -> float:
         return round(50 + 48 * max(-1.0, min(1.0, fraction / limit)), 1)
 
-    low, high = one.interval
-    return {"low": place(low), "high": place(high), "at": place(one.change)}
+    low, high = verdict.interval
+    return {"low": place(low), "high": place(high), "at": place(verdict.change)}
 
 
 def failures(session) -> list[dict]:
-    return [
-        {
-            "check": summary.plain(case.check),
-            "partition": case.place,
-            "environ": case.environ,
-            "phase": case.phase or "",
-            "reason": first_line(case.failure),
-        }
-        for case in session.failures
-    ]
+    """Rows of the cases that failed."""
+    rows = []
+    for case in session.failures:
+        row = {"check": summary.plain(case.check), "partition": case.place}
+        row |= {"environ": case.environ, "phase": case.phase or ""}
+        rows.append({**row, "reason": first_line(case.failure)})
+    return rows
 
 
 def partitions(session, base: str | None = None) -> list[str]:
@@ -208,43 +214,67 @@ def partitions(session, base: str | None = None) -> list[str]:
 
 
 def has_overhead(session) -> bool:
-    return len({case.place for case in session.cases if case.measured and case.values}) > 1
+    """Whether several partitions were measured."""
+    # Called for each stored session: it makes no list of values.
+    return len({case.place for case in session.measured if case.values}) > 1
 
 
 def nearness(session, columns: list[str], numbers=None) -> dict:
-    """The shares of the first partition that are left on the others, or of the limits where no
-    partition has a native link: `base`, `places`, `rows` of cells, and `remarks`; {} where no
-    partition can be compared."""
-    if session is None or not columns:
+    """Nearness of partitions: `base`, `places`, `rows` of cells, and `remarks`; {} without any.
+
+    :arg numbers: as of nearmetal.compare.nearness.of_session.
+    """
+    if not columns:
         return {}
-    found = limits.native_or_limits(session, columns, numbers)
-    if not found.rows:
+    near = nearness_of.of_session(session, columns, numbers)
+    if not near.rows:
         return {}
-    return {
-        "base": found.base,
-        "places": found.places,
-        "rows": [(aspect, [_share(share) for share in shares]) for aspect, shares in found.rows],
-        "remarks": found.remarks,
-    }
+    rows = [(aspect, list(map(_share, shares))) for aspect, shares in near.rows]
+    return {"base": near.base, "places": near.places, "rows": rows, "remarks": near.remarks}
+
+
+def _share(share) -> dict:
+    """A share as text, its interval, and the width of its bar in percent."""
+    if share is None:
+        return {"text": "-", "interval": "", "width": 0, "word": "none"}
+    interval = ""
+    word = "worse" if share.value < 1 else "better"
+    if share.interval is None:
+        word = "unknown"
+    else:
+        interval = "{:#.2g} to {:#.2g}".format(*share.interval)
+        if not share.differs:
+            word = "alike"
+    width = round(100 * min(1, share.value))
+    return {"text": f"{share.value:#.2g}", "interval": interval, "width": width, "word": word}
 
 
 def published(session, figures) -> list[dict]:
     """Rows of published ratios, such as overheads, each with the session's own: `check`, `what`,
     `figure`, `where`, and `here`, which is empty where the session cannot show it."""
-    return [
-        {
-            "check": one.figure.check,
-            "what": _ratio_of(one.figure),
-            "figure": f"{one.figure.text} {_unit(one.figure.unit)}".strip(),
-            "software": one.figure.software,
-            "where": f"{one.figure.document}, {one.figure.where}",
-            "here": [
-                *(_ratio_here(here, one.figure.unit) for here in one.here),
-                *([f"and more: the first {len(one.here)} are listed"] if one.more else []),
-            ],
-        }
-        for one in published_ratios.beside(session, figures)
-    ]
+    rows = []
+    for ratio in published_ratios.beside(session, figures):
+        figure = ratio.figure
+        unit = "" if figure.unit == 1 else str(figure.unit)
+        here = []
+        for here_ratio in ratio.here:
+            value = f"{here_ratio.value:.3g} {unit}".strip()
+            here.append(
+                f"{value} {here_ratio.variable} on {here_ratio.place} with {here_ratio.environ}"
+            )
+        if ratio.more:
+            here.append(f"and more: the first {len(ratio.here)} are listed")
+        rows.append(
+            {
+                "check": figure.check,
+                "what": _ratio_of(figure),
+                "figure": f"{figure.text} {unit}".strip(),
+                "software": figure.software,
+                "where": f"{figure.document}, {figure.where}",
+                "here": here,
+            }
+        )
+    return rows
 
 
 def _ratio_of(figure) -> str:
@@ -255,138 +285,99 @@ def _ratio_of(figure) -> str:
     return f"{what} ({at})" if at else what
 
 
-def _unit(unit) -> str:
-    return "" if unit == 1 else str(unit)
-
-
-def _ratio_here(here, unit) -> str:
-    value = f"{here.value:.3g} {_unit(unit)}".strip()
-    return f"{value} {here.variable} on {here.place} with {here.environ}"
-
-
-def _share(share) -> dict:
-    """A share as text, its interval, and the width of its bar in percent."""
-    if share is None:
-        return {"text": "-", "interval": "", "width": 0, "word": "none"}
-    interval = "" if share.interval is None else "{:#.2g} to {:#.2g}".format(*share.interval)
-    word = "worse" if share.value < 1 else "better"
-    if share.interval is None:
-        word = "unknown"
-    elif not share.differs:
-        word = "alike"
-    return {
-        "text": f"{share.value:#.2g}",
-        "interval": interval,
-        "width": round(100 * min(1, share.value)),
-        "word": word,
-    }
-
-
 def heat_map(session, columns: list[str]) -> list[dict]:
     """Overhead over the first partition: for each check and environment, a row for each variable.
 
     Overhead is the ratio of times, or the inverse ratio of rates. Above 1 is worse for any unit.
     """
-    values = {
-        (v.check, v.environ, v.variable, v.place): v
-        for case in (session.cases if session else ())
-        if case.measured
-        for v in case.values
-    }
-    groups: dict[tuple, dict] = {}
-    for (check, environ, variable, _), value in values.items():
-        groups.setdefault((check, environ), {})[variable] = value.unit
-    return [
-        {
-            "check": summary.plain(check),
-            "environ": environ,
-            "rows": [
-                {
-                    "variable": variable,
-                    "unit": unit,
-                    "cells": _cells(
-                        [values.get((check, environ, variable, column)) for column in columns]
-                    ),
-                }
-                for variable, unit in variables.items()
-            ],
+    groups: dict[tuple[str, str], dict] = {}
+    # Values, and not cases: a partition may lack some variables of a check.
+    index = Index(session.values)
+    for key in index.keys:
+        check, environ, variable, unit = key
+        group = {"check": summary.plain(check), "environ": environ, "rows": []}
+        row = {
+            "variable": variable,
+            "unit": unit,
+            "means": summary.means(check, variable),
+            "cells": _cells(index.row(key, columns)),
         }
-        for (check, environ), variables in groups.items()
-    ]
+        groups.setdefault((check, environ), group)["rows"].append(row)
+    return list(groups.values())
 
 
 def _cells(values: list) -> list[dict]:
-    summaries = [
-        summary.summarize(value.samples, value.value) if value else None for value in values
-    ]
-    base = summaries[0]
-    return [
-        _cell(value, mine, base)
-        if mine
-        else {"text": "-", "level": "none", "hover": "not measured", "amount": ""}
-        for value, mine in zip(values, summaries)
-    ]
+    """A cell for each value, which is None where it was not measured."""
+    base = values[0] and summary.of_value(values[0])
+    cells = []
+    for number, value in enumerate(values):
+        if value is None:
+            cells.append(NO_CELL)
+            continue
+        shown_value = summary.of_value(value)
+        level_of_base = {"text": "-", "level": "none"}
+        ratio = base and side_by_side.overhead(shown_value.value, base.value, value.lower_is_better)
+        shown = level_of_base if ratio is None else _overhead(ratio, shown_value, base, number == 0)
+        hover = summary.hover(shown_value, value.unit)
+        cells.append({"amount": summary.number(shown_value.value), "hover": hover, **shown})
+    return cells
 
 
-def _cell(value, mine: summary.Summary, base: summary.Summary | None) -> dict:
-    common = {"amount": summary.number(mine.value), "hover": summary.hover(mine, value.unit)}
-    ratio = base and side_by_side.overhead(mine.value, base.value, value.lower_is_better)
-    if ratio is None:
-        return {**common, "text": "-", "level": "none"}
+def _overhead(ratio: float, other: summary.Summary, base: summary.Summary, is_base: bool) -> dict:
+    """Text and shade of an overhead."""
+    # Three digits.
     digits = max(0, 2 - sum(ratio >= step for step in (10, 100)))
-    assert base is not None
-    alike = base is not mine and mine.low <= base.high and mine.high >= base.low
-    text = f"{ratio:.{digits}f}"
-    if alike and min(mine.repeats, base.repeats) > 1:
-        return {**common, "text": text, "level": "alike"}
-    return {**common, "text": text, "level": level(ratio)}
+    alike = other.low <= base.high and other.high >= base.low
+    shade = level(ratio)
+    if alike and not is_base and min(other.repeats, base.repeats) > 1:
+        shade = "alike"
+    return {"text": f"{ratio:.{digits}f}", "level": shade}
 
 
 def level(ratio: float) -> str:
     """Shade of an overhead: `0`, `worse-1` to `worse-5`, `better-1` to `better-5`."""
+    # The same number of shades each way: half the time is as much as twice the time.
     steps = sum(max(ratio, 1 / ratio) > step for step in STEPS)
     if not steps:
         return "0"
     return f"worse-{steps}" if ratio > 1 else f"better-{steps}"
 
 
-def bindings(session, checks: tuple[str, ...]) -> list[dict]:
-    """Rows of the variables of these checks that the session has bound and unbound."""
-    return [
-        {
+def bindings(session) -> Iterator[dict]:
+    """Rows of the variables that the session has bound and unbound."""
+    for pair in side_by_side.bindings(session):
+        bound, unbound = pair.bound, pair.unbound
+        yield {
             "check": summary.plain(pair.check),
-            "environ": pair.bound.environ,
-            "partition": pair.bound.place,
-            "variable": pair.bound.variable,
-            "bound": summary.amount(pair.bound.value, pair.bound.unit),
-            "unbound": summary.amount(pair.unbound.value, pair.unbound.unit),
-            "overhead": side_by_side.overhead(
-                pair.unbound.value, pair.bound.value, pair.bound.lower_is_better
-            ),
+            "environ": bound.environ,
+            "partition": bound.place,
+            "variable": bound.variable,
+            "bound": summary.amount(bound.value, bound.unit),
+            "unbound": summary.amount(unbound.value, unbound.unit),
+            "overhead": pair.overhead,
         }
-        for pair in binding.pairs(session)
-        if summary.base_name(pair.check) in checks
-    ]
 
 
-def reaches(session, figures) -> list[dict]:
+def reaches(session, figures: Iterable) -> list[dict]:
     """Rows of how far each benchmark scales, with the published figures of its class."""
-    return [
-        {
-            "check": summary.plain(one.case.check),
-            "size": f"class {one.size}",
-            "threads": one.threads,
-            "place": one.case.place,
-            "environ": one.case.environ,
-            "scales_to": one.scales_to,
-            "measured": ", ".join(map(str, one.counts)),
-            "open_ended": one.open_ended,
-            "nodes": one.nodes_to_beat_one_node,
-            "published": [
-                f"{figure.text} {_REACH[figure.variable]}: {figure.software}, {figure.system} "
-                f"{figure.partition}"
-                for figure in one.beside(figures)
-            ],
-        }
-        for one in scaling.reaches(session)
-    ]
+    rows = []
+    for reach in scaling.reaches(session):
+        published = []
+        for figure in reach.beside(figures):
+            what = f"{figure.text} {REACHES[figure.variable]}"
+            published.append(f"{what}: {figure.software}, {figure.system} {figure.partition}")
+        rows.append(
+            {
+                "check": summary.plain(reach.case.check),
+                "size": f"class {reach.size}",
+                "threads": reach.threads,
+                "place": reach.case.place,
+                "environ": reach.case.environ,
+                "scales_to": reach.scales_to,
+                "measured": ", ".join(map(str, reach.counts)),
+                "open_ended": reach.open_ended,
+                "nodes": reach.nodes_to_beat_one_node,
+                "published": published,
+            }
+        )
+    return rows

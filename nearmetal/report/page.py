@@ -12,8 +12,9 @@ import base64
 import functools
 import gzip
 import hashlib
+import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -23,20 +24,24 @@ import markupsafe
 import orjson
 
 from nearmetal.compare import side_by_side
+from nearmetal.compare.published import Figure
 from nearmetal.errors import NearmetalError
 from nearmetal.fleet.render import Swept
 from nearmetal.report import fleet as fleet_page
-from nearmetal.report import history, named, overview, plots, summary
+from nearmetal.report import history, network, overview, summary, variables
+from nearmetal.results import Session
 from nearmetal.util import sanitize
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("tabs.js", "plots.js", "fleet.js", "history.js")
 #: Most partitions in the columns of a table. `--distribute` makes each node one.
 MOST_COLUMNS = 500
-#: Published figures that a page lists, by check.
-CONTEXT = {
-    "network": ("pingpong", "tcp", "rdma"),
-    "kernels": ("npb", "npb_mz", "eigen", "namd", "nwchem"),
+#: What a page shows that no session measured for.
+NOTHING = Session("", "", "", ())
+#: Pages of plots. A check's published figures are on the page that lists it, else with the kernels.
+PAGES: dict[str, tuple[str, ...]] = {
+    "network": network.CHECKS,
+    "kernels": (),
     "memory": ("stream", "hpcc"),
 }
 
@@ -64,108 +69,127 @@ def render(
     :arg numbers: gives extras that are numbers, by partition, for sessions without a native link.
     :arg fleet: sweeps of all nodes, by the id of their session; the newest session's are shown.
     """
+    # What sessions, documents and other people's checks say is text of strangers.
     changes, figures = sanitize.every(list(changes)), sanitize.every(list(figures))
     if report is not None:
         verdicts, notes, causes = sanitize.every((report.verdicts, report.notes, report.causes))
         report = replace(report, verdicts=verdicts, notes=notes, causes=causes)
-    collector, shown, newest = history.Collector(), {}, None
-    has = {
-        "overhead": overview.has_overhead,
-        "network": lambda one: plots.has_network(one) or named.holds(one, "network"),
-        "memory": lambda one: plots.has_memory(one) or named.holds(one, "memory"),
-        "kernels": lambda one: plots.has_kernels(one) or named.holds(one, "kernels"),
-        "provenance": history.has_facts,
-        "fleet": lambda one: one.uuid in (fleet or {}),
-    }
+    collector, newest_with, newest = history.Collector(), {}, None
+    holds = _holds(fleet or {})
     for newest in sessions:
         collector.add(newest)
-        shown.update({page: newest for page, holds in has.items() if holds(newest)})
+        for page, is_held in holds.items():
+            if is_held(newest):
+                newest_with[page] = newest
     if newest is None:
         raise ReportError("no session is stored: run `reframe -c reframe_checks -r` first")
-    subject = report.session if report is not None else newest
+    subject = newest if report is None else report.session
     # A page shows the judged session. If that has no values for it, it shows the newest that has
     # some, and says so.
-    shown = {page: subject if holds(subject) else shown.get(page) for page, holds in has.items()}
-    drawn = {
-        page: [*draw(shown[page], figures), *named.drawn(shown[page], page)]
-        for page, draw in (
-            ("network", plots.network),
-            ("memory", plots.memory),
-            ("kernels", plots.kernels),
-        )
-    }
+    shown = newest_with
+    for page, is_held in holds.items():
+        if is_held(subject):
+            shown[page] = subject
+    held = {page: shown.get(page, NOTHING) for page in holds}
+    swept = fleet_page.drawn((fleet or {}).get(held["fleet"].uuid, ()))
+    drawn = {page: variables.drawn(held[page], page, figures) for page in PAGES}
+    drawn["network"] = [*network.drawn(held["network"], figures), *drawn["network"]]
+    all_columns, columns = {}, {}
+    for page in ("overhead", "provenance"):
+        all_columns[page] = overview.partitions(shown.get(page, subject), base)
+        columns[page] = all_columns[page][:MOST_COLUMNS]
     over_time = collector.plot(changes)
-    swept = fleet_page.drawn(fleet[shown["fleet"].uuid]) if fleet and shown["fleet"] else []
-    places = {
-        page: overview.partitions(shown[page] or subject, base)
-        for page in ("overhead", "provenance")
-    }
-    columns = {page: found[:MOST_COLUMNS] for page, found in places.items()}
-    everywhere = list(dict.fromkeys([*places["overhead"], *(key[1] for key in collector.series)]))
     rows = collector.rows(over_time, changes)
     facts, all_facts = collector.facts()
     data = {
-        "partitions": everywhere,
-        "plots": [plot for page in drawn.values() for plot in page],
+        "partitions": collector.partitions(all_columns["overhead"]),
+        "plots": list(itertools.chain.from_iterable(drawn.values())),
         "history": over_time,
-        "fleet": [one for sweep in swept for one in sweep["maps"]],
+        "fleet": list(itertools.chain.from_iterable(sweep["maps"] for sweep in swept)),
         "fleet_past": [sweep["past"] for sweep in swept if sweep["past"]],
     }
+    index = {}
+    if len(collector.sessions) > 1:  # a single session has no tab of its history
+        index = {row["key"][:4]: row["index"] for row in rows}
+    # Hashes in the content security policy admit the page's own scripts alone.
     library, library_hash = _library()
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    return (
-        environment()
-        .get_template("report.html")
-        .render(
-            subject=subject,
-            when=summary.date(subject.started),
-            headline=overview.headline(report, subject),
-            verdicts=overview.verdicts(report),
-            notes=report.notes if report is not None else sanitize.every(subject.notes),
-            causes=report.causes if report is not None else (),
-            failures=overview.failures(subject),
-            disturbed=side_by_side.disturbed(subject),
-            nearness=overview.nearness(shown["overhead"] or subject, columns["overhead"], numbers),
-            ratios=overview.published(subject, figures),
-            columns=columns,
-            all_columns={page: len(found) for page, found in places.items()},
-            steps=overview.STEPS,
-            heat=overview.heat_map(shown["overhead"], columns["overhead"]),
-            changes=[(c, history.sentence(c)) for c in changes],
-            shown=shown,
-            curveless=plots.has_no_curves(shown["network"]),
-            plots=drawn,
-            bindings_of={
-                page: overview.bindings(shown[page], CONTEXT[page])
-                for page in ("kernels", "memory")
-            },
-            reaches=overview.reaches(shown["kernels"], figures),
-            context={
-                page: [figure for figure in figures if figure.check in checks]
-                for page, checks in CONTEXT.items()
-            },
-            fleet=swept,
-            rows=rows,
-            # A single session has no tab of its history.
-            index={row["key"][:4]: row["index"] for row in rows if len(collector.sessions) > 1},
-            series=len(collector.series),
-            sessions=len(collector.sessions),
-            slots=over_time["slots"],
-            provenance=history.provenance(shown["provenance"], columns["provenance"]),
-            facts=facts,
-            all_facts=all_facts,
-            style=(ASSETS / "page.css").read_text(encoding="utf-8"),
-            script=script,
-            script_hash=_hash(script),
-            library_hash=library_hash,
-            library=library,
-            data=_packed(orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)),
-        )
+    template = environment().get_template("report.html")
+    return template.render(
+        subject=subject,
+        when=summary.date(subject.started),
+        headline=overview.headline(report, subject),
+        verdicts=overview.verdicts(report),
+        notes=sanitize.every(subject.notes) if report is None else report.notes,
+        causes=() if report is None else report.causes,
+        failures=overview.failures(subject),
+        disturbed=side_by_side.disturbed(subject),
+        nearness=overview.nearness(shown.get("overhead", subject), columns["overhead"], numbers),
+        ratios=overview.published(subject, figures),
+        columns=columns,
+        all_columns={page: len(places) for page, places in all_columns.items()},
+        steps=overview.STEPS,
+        heat=overview.heat_map(held["overhead"], columns["overhead"]),
+        changes=[(change, history.sentence(change)) for change in changes],
+        shown={page: shown.get(page) for page in holds},
+        curveless=network.has_no_curves(held["network"]),
+        plots=drawn,
+        bindings_of={
+            page: [row for row in overview.bindings(held[page]) if page_of(row["check"]) == page]
+            for page in ("kernels", "memory")
+        },
+        reaches=overview.reaches(held["kernels"], figures),
+        context=_context(figures),
+        fleet=swept,
+        rows=rows,
+        index=index,
+        series=len(collector.series),
+        sessions=len(collector.sessions),
+        slots=over_time["slots"],
+        provenance=history.provenance(held["provenance"], columns["provenance"]),
+        facts=facts,
+        all_facts=all_facts,
+        style=(ASSETS / "page.css").read_text(encoding="utf-8"),
+        script=script,
+        script_hash=_hash(script),
+        library_hash=library_hash,
+        library=library,
+        data=_packed(orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)),
     )
 
 
-@functools.cache  # it keeps the compiled template
+def _holds(fleet: Mapping[str, Sequence[Swept]]) -> dict[str, Callable[[Session], bool]]:
+    """Page -> whether a session has something for it."""
+    return {
+        "overhead": overview.has_overhead,
+        "network": lambda session: network.holds(session) or variables.holds(session, "network"),
+        "memory": lambda session: variables.holds(session, "memory"),
+        "kernels": lambda session: variables.holds(session, "kernels"),
+        "provenance": history.has_facts,
+        "fleet": lambda session: session.uuid in fleet,
+    }
+
+
+def _context(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
+    """The published figures that each page lists."""
+    listed: dict[str, list[Figure]] = {page: [] for page in PAGES}
+    for figure in figures:
+        listed[page_of(figure.check)].append(figure)
+    return listed
+
+
+def page_of(check: str) -> str:
+    """The page of a check's published figures and bindings."""
+    for page, checks in PAGES.items():
+        if summary.base_name(check) in checks:
+            return page
+    return "kernels"
+
+
+# It keeps the compiled template.
+@functools.cache
 def environment() -> jinja2.Environment:
+    # A name that the template expects and nobody gives is an error, not an empty place.
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(ASSETS),
         autoescape=True,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from nearmetal.compare.side_by_side import number, percent, plain  # noqa: F401 - for the pages
-from nearmetal.model import metrics
+from nearmetal.model import catalogue, metrics
+from nearmetal.model.naming import plain  # noqa: F401 - for the pages
 from nearmetal.results import date, parameters  # noqa: F401 - for the pages
+from nearmetal.util.text import number, percent  # noqa: F401 - for the pages
 
 #: Least number of samples for a 95 % interval of their median.
 LEAST_REPEATS = 6
@@ -40,9 +42,20 @@ def summarize(samples: tuple[float, ...], value: float | None = None) -> Summary
     return Summary(median, ordered[rank - 1], ordered[count - rank], count)
 
 
+def of_value(value) -> Summary:
+    """Summary of a value of a case."""
+    return summarize(value.samples, value.value)
+
+
+def of_curve(curve: Mapping[int, tuple[float, ...]]) -> dict[int, Summary]:
+    """Summary of a curve's samples at each size that has some."""
+    return {size: summarize(samples) for size, samples in curve.items() if samples}
+
+
 @lru_cache
 def _rank(count: int) -> int:
     """Largest k for which the k-th lowest and highest samples bound the median with 95 %."""
+    # The number of samples below the median is binomial with p = 1/2.
     outside, rank = 0.0, 0
     for k in range(count // 2 + 1):
         outside += 2 * math.comb(count, k) / 2**count
@@ -57,6 +70,17 @@ def interval_kind(repeats: int) -> str:
     if repeats >= LEAST_REPEATS:
         return "95 % interval of the median"
     return "lowest to highest repeat" if repeats > 1 else "one repeat: no interval"
+
+
+def ends(summaries: Iterable[Summary]) -> dict[str, list]:
+    """Medians, intervals and repeats as lists, for a line of a plot."""
+    columns: dict[str, list] = {"y": [], "low": [], "high": [], "n": []}
+    for value, low, high, repeats in summaries:
+        columns["y"].append(short(value))
+        columns["low"].append(short(low))
+        columns["high"].append(short(high))
+        columns["n"].append(repeats)
+    return columns
 
 
 def short(value: float) -> float:
@@ -74,12 +98,11 @@ def amount(value: float | None, name: str) -> str:
 
 def hover(summary: Summary, name: str) -> str:
     """Tooltip: value, kind and ends of the interval, and number of repeats."""
+    text = f"{amount(summary.value, name)}; {interval_kind(summary.repeats)}"
     if summary.repeats == 1:
-        return f"{amount(summary.value, name)}; {interval_kind(1)}"
-    return (
-        f"{amount(summary.value, name)}; {interval_kind(summary.repeats)}: "
-        f"{number(summary.low)} to {amount(summary.high, name)}; n = {summary.repeats} repeats"
-    )
+        return text
+    interval = f"{number(summary.low)} to {amount(summary.high, name)}"
+    return f"{text}: {interval}; n = {summary.repeats} repeats"
 
 
 def named(session) -> str:
@@ -90,6 +113,12 @@ def named(session) -> str:
 @lru_cache(maxsize=65536)
 def base_name(check: str) -> str:
     return check.split(" ", 1)[0]
+
+
+def means(check: str, variable: str) -> str:
+    """What a variable is, by the check's file; '' if no file has it."""
+    known = catalogue.variable(check, variable)
+    return "" if known is None else known.means
 
 
 def text(fact) -> str:

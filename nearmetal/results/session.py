@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import statistics
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -152,6 +153,19 @@ class Case:
         return found
 
     @property
+    def median_evidence(self) -> dict[str, float]:
+        """The median of each quantity of evidence, over the repeats that count."""
+        again = {disturbed.number for disturbed in self.disturbances if disturbed.again}
+        values: dict[str, list[float]] = {}
+        for number, repeat in enumerate(self.evidence, 1):
+            # Several runs of a case number their repeats alike, so those that count are unknown.
+            if self.runs == 1 and number in again:
+                continue
+            for name, value in repeat.items():
+                values.setdefault(name, []).append(value)
+        return {name: statistics.median(known) for name, known in values.items()}
+
+    @property
     def disturbed(self) -> tuple[Cause, ...]:
         """Causes of the disturbances of repeats whose samples count: the worst by each rule."""
         return worst(one for one in self.disturbances if not one.again)
@@ -248,9 +262,14 @@ class Session:
         return "duet" if duet else "campaign"
 
     @property
+    def measured(self) -> list[Case]:
+        """The cases whose values are judged: also those beyond their reference."""
+        return [case for case in self.cases if case.measured]
+
+    @property
     def values(self) -> list[Value]:
-        """The values of all cases that were measured: also of those beyond their reference."""
-        return [value for case in self.cases if case.measured for value in case.values]
+        """The values of all measured cases."""
+        return [value for case in self.measured for value in case.values]
 
     @property
     def told_of_skipped(self) -> list[str]:

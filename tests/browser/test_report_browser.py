@@ -384,8 +384,8 @@ def test_hovering_or_focusing_a_cell_tells_interval_launches_and_session(view):
 def test_hovering_a_point_tells_value_interval_launches_and_session(view):
     page = view(hash="#memory")
     drawn(page, "memory")
-    page.locator("#plot-stream-triad .points .point").last.hover(force=True)
-    told = page.locator("#plot-stream-triad .hoverlayer").text_content()
+    page.locator("#plot-stream-stream-triad .points .point").last.hover(force=True)
+    told = page.locator("#plot-stream-stream-triad .hoverlayer").text_content()
     assert "MB/s" in told and "n = 7 repeats" in told and "session 00000017" in told
 
 

@@ -2,15 +2,16 @@
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.compare import binding, nearness, side_by_side, speedup
+from nearmetal.compare import nearness, scaling, side_by_side
+from nearmetal.model import naming
 from nearmetal.model.facts import factors_that_differ
 from nearmetal.util import suggest
+from nearmetal.util.text import number
 from tests.support.campaigns import campaign
 from tests.support.recorded import session, store
 from tests.support.said import lacking
@@ -27,7 +28,7 @@ COLUMNS = ["native", "passthrough", "emulated"]
     ],
 )
 def test_a_name_loses_the_percent_signs_of_its_parameters_alone(check, shown):
-    assert side_by_side.plain(check) == shown
+    assert naming.plain(check) == shown
 
 
 @pytest.fixture
@@ -48,9 +49,10 @@ def command(tmp_path, monkeypatch, capsys):
 
 
 def test_rows_are_check_mpi_and_variable_and_columns_partitions_and_ratios():
-    rows, missing = side_by_side.table(
+    found, missing = side_by_side.table(
         results.parse_session(session("session_lab"), "here"), COLUMNS
     )
+    rows = [cells(row) for row in found]
     assert missing == [] and len(rows) == 8
     assert rows[0][:4] == ["pingpong %placement=internode", "openmpi", "startup_latency", "us"]
     assert {row[1] for row in rows} == {"openmpi", "mpich"}
@@ -62,13 +64,27 @@ def test_rows_are_check_mpi_and_variable_and_columns_partitions_and_ratios():
         assert overheads == ratios
 
 
+def session_of(values: list[results.Value]) -> results.Session:
+    """A session with a case for each partition."""
+    cases = []
+    for place in dict.fromkeys(value.partition for value in values):
+        own = tuple(value for value in values if value.partition == place)
+        cases.append(results.Case("npb", place, "openmpi", own, {}, {}, None, None))
+    return results.Session("0", "", "lab", tuple(cases))
+
+
+def cells(row) -> list:
+    """A row as it is printed."""
+    return [*row.key, *(value and value.value for value in row.values), *row.overheads]
+
+
 def test_a_loss_of_parallel_efficiency_is_a_row_of_its_own():
     measured = [
         results.Value("npb", "openmpi", partition, "efficiency_B_16", value, "% of ideal")
         for partition, value in zip(COLUMNS, (95.0, 93.0, 81.0))
     ]
-    rows, missing = side_by_side.table(SimpleNamespace(cases=(), values=measured), COLUMNS)
-    assert missing == [] and rows[1] == [
+    rows, missing = side_by_side.table(session_of(measured), COLUMNS)
+    assert missing == [] and cells(rows[1]) == [
         "npb",
         "openmpi",
         "efficiency_loss_B_16",
@@ -92,15 +108,15 @@ def test_a_speed_up_stands_beside_its_parallel_efficiency():
             ("efficiency_B_8x4", share, "% of ideal", (share,)),
         )
     ]
-    session = SimpleNamespace(cases=(), values=measured)
-    rows, missing = side_by_side.table(session, ["native", "emulated"])
+    found, missing = side_by_side.table(session_of(measured), ["native", "emulated"])
+    rows = [cells(row) for row in found]
     [row] = [row for row in rows if row[2].startswith("speedup_")]
     assert row == ["npb", "openmpi", "speedup_B_8", "x fewest processes", 3.2, 1.6, 2.0]
     assert missing == [] and rows[rows.index(row) - 2][2] == "efficiency_B_8"
     [one, _] = [
         value
         for partition in ("native", "emulated")
-        for value in speedup.added(v for v in measured if v.partition == partition)
+        for value in scaling.with_speedups(v for v in measured if v.partition == partition)
         if value.variable == "speedup_B_8"
     ]
     assert one.samples == pytest.approx((3.2, 3.6)) and one.lower_is_better is False
@@ -112,7 +128,7 @@ def test_an_efficiency_without_its_fewest_processes_has_no_speed_up(variable):
         results.Value("npb", "openmpi", "native", variable, 1.0, "Mop/s"),
         results.Value("npb", "openmpi", "native", "efficiency_B_8", 80.0, "% of ideal"),
     ]
-    assert list(speedup.added(values)) == values
+    assert list(scaling.with_speedups(values)) == values
 
 
 BOUND = {"bound": (100.0, 101.0), "unbound": (110.0, 111.0)}
@@ -128,7 +144,7 @@ def of_binding(kind: str, unit: str = "s") -> results.Case:
 
 def test_bound_and_unbound_stand_side_by_side():
     both = results.Session("0", "", "aist", (of_binding("bound"), of_binding("unbound")))
-    [pair] = binding.pairs(both)
+    [pair] = side_by_side.bindings(both)
     assert pair.check == "npb_mz %benchmark=bt-mz"
     assert (pair.bound.value, pair.unbound.value) == (100.0, 110.0)
     text, _ = side_by_side.render(both, ["kvm"])
@@ -140,7 +156,7 @@ def test_bound_and_unbound_stand_side_by_side():
 
 def test_one_binding_alone_has_nothing_beside_it():
     alone = results.Session("0", "", "aist", (of_binding("bound"), of_binding("unbound", "min")))
-    assert binding.pairs(alone) == binding.pairs(None) == []
+    assert list(side_by_side.bindings(alone)) == []
     assert "unbound" not in side_by_side.render(replace(alone, cases=alone.cases[:1]), ["kvm"])[0]
 
 
@@ -223,7 +239,7 @@ def test_a_value_beyond_its_reference_counts_and_is_marked(command):
     near = out[: out.index("check")]
     case |= {"result": "pass", "fail_reason": None, "fail_phase": None}
     passed = results.parse_session(data, "here")
-    assert nearness.render(nearness.of_session(passed, side_by_side.columns(passed, None))) in near
+    assert nearness.render(nearness.to_base(passed, side_by_side.columns(passed, None))) in near
 
 
 def test_columns_choose_partitions_and_the_base(command):
@@ -340,7 +356,7 @@ def test_bad_usage_is_3_and_help_teaches(monkeypatch, capsys):
     ],
 )
 def test_four_digits_and_no_exponent(value, text):
-    assert side_by_side.number(value) == text
+    assert number(value) == text
 
 
 def test_two_sessions_stand_side_by_side(command):

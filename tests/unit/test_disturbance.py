@@ -11,7 +11,6 @@ from nearmetal import results
 from nearmetal.checks import disturbance
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.disturbance import EvidenceError, measured, parse, rules
-from nearmetal.compare import side_by_side
 from tests.support.campaigns import campaign
 from tests.support.evidence import USAGE, WHOLE, cpu, decided, judged, snapshot
 from tests.support.marked import FOREIGN, between_lines, marked
@@ -479,8 +478,8 @@ def test_stored_evidence_is_of_each_repeat():
         {"waited": 0.3, "busy": 4},
     )
     assert case.unknown_evidence == ("repeat 1 ...",)
-    assert side_by_side.medians(case) == {"waited": 0.2, "busy": 3}
-    assert stored().evidence == () and side_by_side.medians(stored()) == {}
+    assert case.median_evidence == {"waited": 0.2, "busy": 3}
+    assert stored().evidence == () and stored().median_evidence == {}
 
 
 @pytest.mark.parametrize(

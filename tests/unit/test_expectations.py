@@ -8,7 +8,7 @@ import yaml
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.compare import published
-from nearmetal.expectations import entries, expression, hardware, judge, sentence
+from nearmetal.expectations import entries, expression, hardware, judge
 from nearmetal.expectations.entries import ExpectationError
 from nearmetal.expectations.judge import Bounds, Measured, Place
 from nearmetal.model import metrics
@@ -91,11 +91,11 @@ def test_a_name_without_a_number_gives_no_bound(text):
 
 
 def test_a_sentence_prints_three_digits_and_says_what_is_not_known():
-    said = sentence.parse("{a / 3} of {100 * a} and {missing}").said(NAMES)
+    said = expression.parse_sentence("{a / 3} of {100 * a} and {missing}").filled(NAMES)
     assert said == "1.33 of 400 and ?"
     for text in ("a {", "{} of", "{a b}"):
         with pytest.raises(expression.ExpressionError):
-            sentence.parse(text)
+            expression.parse_sentence(text)
 
 
 ENTRY = {

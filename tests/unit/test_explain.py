@@ -17,7 +17,7 @@ from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.expected import Expectations
 from nearmetal.judge.explain import curves, prior_state, ranking, render, rules, symptoms
 from nearmetal.judge.without_baseline import judge_without_baseline
-from nearmetal.model import settings
+from nearmetal.model import catalogue, settings
 from nearmetal.model.facts import OF_HYPERVISOR
 from nearmetal.util.cli_errors import NOBODY_READS
 from tests.support.command import Unread
@@ -375,7 +375,7 @@ def test_every_quantity_of_evidence_has_an_entry():
 def test_every_variable_of_the_checks_here_has_a_layer():
     for check in CHECKS:
         for name in variables(check):
-            assert RULES.layer(check, name) != rules.NONE
+            assert catalogue.layer(check, name) != catalogue.NONE
 
 
 def recorded_facts() -> set[str]:
@@ -389,6 +389,12 @@ def recorded_facts() -> set[str]:
     names |= {f"mpi_settings.{name}" for name in variables}
     names |= {*OF_HYPERVISOR, "binding", "pages", "storage", settings.FACT}
     return names | set(results.FACTS) | {"sources", "spack.openmpi", "foreign_processes"}
+
+
+def test_checks_of_others_have_a_layer_that_every_rule_of_any_layer_covers():
+    assert catalogue.layer("their_check", "speed") == catalogue.OTHER
+    assert catalogue.layers("their_check") == {catalogue.OTHER}
+    assert rules.covers((rules.ANY,), catalogue.OTHER)
 
 
 def test_every_fact_of_a_rule_is_recorded():

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from nearmetal.compare import limits, side_by_side
+from nearmetal.compare import nearness, side_by_side
 from nearmetal.judge import render
 from nearmetal.judge.verdict import GateReport
 from nearmetal.results import Case, Session, Value
@@ -43,7 +43,7 @@ CC = {"link_speed_gbps": 10, "memory_gbps": 50}
 
 
 def test_each_aspect_is_a_share_of_its_limit():
-    found = limits.nearness(WHOLE, {"cc": CC})
+    found = nearness.to_limits(WHOLE, {"cc": CC})
     assert (found.base, found.places, found.remarks) == ("the limit", ("cc",), ())
     assert {aspect: shares[0].value for aspect, shares in found.rows} == pytest.approx(
         {
@@ -64,7 +64,7 @@ def test_openmetrics_has_the_shares_that_compare_prints():
     found = {
         sample.labels["aspect"]: sample.value
         for sample in families["nearmetal_nearness_ratio"].samples
-        if sample.labels["base"] == limits.BASE
+        if sample.labels["base"] == nearness.LIMIT
     }
     assert found["bandwidth"] == pytest.approx(0.51) and len(found) == 5
     bounds = {
@@ -76,7 +76,7 @@ def test_openmetrics_has_the_shares_that_compare_prints():
 
 
 def test_aspects_without_a_limit_are_said():
-    found = limits.nearness(
+    found = nearness.to_limits(
         session(case("pingpong %placement=internode", startup_latency=[20.0, 21.0, 22.0])),
         {"cc": CC},
     )
@@ -86,7 +86,7 @@ def test_aspects_without_a_limit_are_said():
 
 
 def test_a_limit_that_is_not_known_is_said():
-    found = limits.nearness(WHOLE, {"cc": {"link_speed_gbps": "memory"}})
+    found = nearness.to_limits(WHOLE, {"cc": {"link_speed_gbps": "memory"}})
     assert "bandwidth" not in dict(found.rows) and "memory" not in dict(found.rows)
     assert found.remarks == (
         "bandwidth: no limit on cc: link_speed_gbps is 'memory'",
@@ -98,5 +98,5 @@ def test_compare_shows_it_first_only_where_no_link_is_native():
     text, _ = side_by_side.render(WHOLE, ["cc"], numbers=lambda: {"cc": CC})
     assert text.index("share of the limit left") < text.index("peak_bandwidth")
     native = session(case("osnoise", "native", share_lost=[2.0] * 3))
-    assert limits.has_native(native) and not limits.has_native(WHOLE)
+    assert nearness.has_native(native) and not nearness.has_native(WHOLE)
     assert "the limit" not in side_by_side.render(native, ["cc"], numbers=lambda: {"cc": CC})[0]

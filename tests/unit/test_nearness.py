@@ -6,6 +6,7 @@ import pytest
 
 from nearmetal import results
 from nearmetal.compare import nearness
+from nearmetal.compare.index import Index
 from nearmetal.stats import bootstrap
 from nearmetal.stats import nearness as stats_nearness
 from nearmetal.stats.nearness import Pair, shares
@@ -70,7 +71,7 @@ def test_a_single_repeat_does_not_hide_the_interval_of_its_aspect():
         ("npb %benchmark=ep", "mops_B_8", "processor"),
         ("npb %benchmark=cg", "efficiency_B_8", "parallel efficiency"),
         ("hpcc", "hpl_of_dgemm", nearness.LEFT_OUT),
-        ("new", "speed", nearness.WITHOUT_RULE),
+        ("new", "speed", nearness.UNKNOWN),
     ],
 )
 def test_data_give_the_aspect(check, variable, aspect):
@@ -79,17 +80,17 @@ def test_data_give_the_aspect(check, variable, aspect):
 
 def test_a_recorded_session_has_shares_and_each_way_is_the_inverse():
     lab = results.parse_session(session("session_lab"), "here")
-    values = nearness.by_place(lab)
+    values = Index(lab.values).places
     there, _ = nearness.between(values["native"], values["emulated"])
     back, _ = nearness.between(values["emulated"], values["native"])
     assert {share.aspect for share in there} == {"start-up latency", "bandwidth"}
     assert [share.value * other.value for share, other in zip(there, back)] == [
         pytest.approx(1)
     ] * 2
-    text = nearness.render(nearness.of_session(lab, ["native", "passthrough", "emulated"]))
+    text = nearness.render(nearness.to_base(lab, ["native", "passthrough", "emulated"]))
     assert (
         text.startswith("share of native left")
-        and nearness.render(nearness.of_session(lab, ["native"])) == ""
+        and nearness.render(nearness.to_base(lab, ["native"])) == ""
     )
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from nearmetal import results
 from nearmetal.compare import published
-from nearmetal.report import plots
+from nearmetal.report import network, page, variables
 from tests.support.paths import CHECKOUT
 
 SYSTEMS = CHECKOUT / "site-config" / "systems"
@@ -151,7 +151,7 @@ def test_a_published_bend_is_drawn_at_its_message_size(check, unit, sizes):
     session = measured(check, "startup_latency", unit)
     curves = {"half_round_trip_us": {1: (1.0,), 1 << 22: (2.0,)}}
     [case] = session.cases
-    drawn = plots.network(replace(session, cases=(replace(case, curves=curves),)), FIGURES)
+    drawn = network.drawn(replace(session, cases=(replace(case, curves=curves),)), FIGURES)
     assert [[bend["x"] for bend in plot["bends"]] for plot in drawn] == sizes
 
 
@@ -319,7 +319,7 @@ def test_slide_11_stands_beside_all_cores_of_one_node(variable, per_node, figure
 def test_the_plot_of_another_class_has_no_published_figure():
     for variable, marks in (("mops_S_16", []), ("mops_B_16", [16, 16])):
         session = measured("npb %benchmark=mg", variable, "Mop/s")
-        [plot] = plots.kernels(session, FIGURES)
+        [plot] = variables.drawn(session, "kernels", FIGURES)
         assert [mark["x"] for mark in plot["marks"]] == marks
 
 
@@ -328,13 +328,14 @@ def test_a_published_peak_needs_a_measured_one_of_long_messages():
     [case] = session.cases
     for longest, marked in ((1 << 22, True), (1 << 16, False)):
         curve = {"half_round_trip_us": {1: (1.0,), longest: (2.0,)}}
-        drawn = plots.network(replace(session, cases=(replace(case, curves=curve),)), FIGURES)
+        drawn = network.drawn(replace(session, cases=(replace(case, curves=curve),)), FIGURES)
         assert [bool(plot["marks"]) for plot in drawn] == [False, marked]
 
 
 def test_nothing_measured_has_nothing_published_beside_it():
-    assert plots.network(None, FIGURES) == plots.memory(None, FIGURES) == []
-    assert plots.kernels(None, FIGURES) == []
+    assert network.drawn(page.NOTHING, FIGURES) == []
+    for name in ("network", "memory", "kernels"):
+        assert variables.drawn(page.NOTHING, name, FIGURES) == []
 
 
 def test_a_duet_has_figures_of_its_class_and_processes_only():

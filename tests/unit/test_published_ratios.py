@@ -3,7 +3,7 @@
 import pytest
 
 from nearmetal.compare import published, published_ratios
-from nearmetal.report import overview
+from nearmetal.report import overview, page
 from nearmetal.results import Case, Session, Value
 
 FIGURES = [
@@ -58,7 +58,7 @@ def test_every_ratio_of_a_measured_check_is_shown():
     cases = [case(check, "native", mops_B_1=1.0) for check in checks]
     assert len(FIGURES) == 45
     assert len(published_ratios.beside(session(*cases), FIGURES)) == 45
-    assert published_ratios.beside(None, FIGURES) == []
+    assert published_ratios.beside(page.NOTHING, FIGURES) == []
 
 
 @pytest.mark.parametrize(

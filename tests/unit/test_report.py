@@ -13,7 +13,7 @@ from nearmetal.commands.report import save
 from nearmetal.compare import published
 from nearmetal.judge.history import ChangePoint
 from nearmetal.judge.verdict import GateReport, Likely, Verdict
-from nearmetal.report import history, named, overview, plots, summary
+from nearmetal.report import history, network, overview, summary, variables
 from nearmetal.report import page as report
 from tests.support import made_up_campaign as made_up
 from tests.support.made_up_campaign import HOSTILE, data
@@ -141,7 +141,7 @@ def test_the_base_is_native_wherever_it_ran_or_the_one_that_is_named(campaign):
 
 
 def test_curves_become_lines_with_the_published_figures_behind_them(campaign, figures):
-    between, bandwidth, *_ = plots.network(campaign[-1], figures)
+    between, bandwidth, *_ = network.drawn(campaign[-1], figures)
     assert (between["title"], bandwidth["title"]) == (
         "Latency between nodes",
         "Bandwidth between nodes",
@@ -166,7 +166,7 @@ def test_curves_become_lines_with_the_published_figures_behind_them(campaign, fi
 
 def test_without_curves_the_four_variables_stand_at_their_sizes(figures):
     session = results.parse_session(recorded("session_lab"), "here")
-    latency, bandwidth, *_ = plots.network(session, [])
+    latency, bandwidth, *_ = network.drawn(session, [])
     assert latency["lines"][0]["x"] == [1, 1024] and bandwidth["lines"][0]["x"] == [65536, 4194304]
     assert "no curves" in section(report.render([session], None, [], figures), "network")
 
@@ -189,7 +189,8 @@ def test_a_page_shows_the_newest_session_that_measured_for_it_and_says_so(campai
 
 
 def test_stream_is_by_threads_and_binding_and_kernels_by_processes(campaign, figures):
-    [triad] = [plot for plot in plots.memory(campaign[-1], figures) if plot["id"] == "stream-triad"]
+    drawn = variables.drawn(campaign[-1], "memory", figures)
+    [triad] = [plot for plot in drawn if plot["title"] == "STREAM Triad"]
     assert {line["stack"] for line in triad["lines"]} == {"gnu bound", "gnu unbound"}
     assert triad["lines"][0]["x"] == [1, 2, 4, 8] and {mark["x"] for mark in triad["marks"]} >= {
         1,
@@ -197,7 +198,7 @@ def test_stream_is_by_threads_and_binding_and_kernels_by_processes(campaign, fig
         4,
         8,
     }
-    mops, efficiency, speedup = plots.kernels(campaign[-1], figures)
+    mops, efficiency, speedup = variables.drawn(campaign[-1], "kernels", figures)
     assert mops["title"] == "CG class S" and mops["lines"][0]["x"] == [1, 2, 4]
     assert efficiency["title"] == "CG class S: parallel efficiency" and efficiency["lines"][0][
         "x"
@@ -223,8 +224,8 @@ def test_rates_of_any_program_are_drawn_and_threads_are_told(campaign, figures):
             for binding in ("bound", "unbound")
         ),
     )
-    assert plots.has_kernels(session)
-    drawn = plots.kernels(session, figures)
+    assert variables.holds(session, "kernels")
+    drawn = variables.drawn(session, "kernels", figures)
     assert [plot["title"] for plot in drawn] == [
         "LAMMPS class S, 4 threads a process",
         "LAMMPS class S, 4 threads a process: parallel efficiency",
@@ -244,7 +245,7 @@ def test_rdma_has_its_lines_and_a_plot_of_its_own_for_the_round_trip_of_read(cam
         )
         for operation, latency in (("write", "half_round_trip_us"), ("read", "round_trip_us"))
     ]
-    drawn = plots.network(replace(campaign[-1], cases=tuple(cases)), [])
+    drawn = network.drawn(replace(campaign[-1], cases=tuple(cases)), [])
     assert [plot["id"] for plot in drawn][2:] == ["latency-read"]
     latency, bandwidth, read = [plot["lines"] for plot in drawn]
     assert [line["stack"] for line in latency] == ["rdma gnu write"]
@@ -260,7 +261,7 @@ def test_a_read_without_curves_is_not_among_the_half_round_trips():
         for case in every.cases
         if case.check == "rdma %operation=read" and case.partition == "native"
     ]
-    drawn = plots.network(replace(every, cases=tuple(cases)), [])
+    drawn = network.drawn(replace(every, cases=tuple(cases)), [])
     assert [plot["id"] for plot in drawn] == ["bandwidth-internode"]
 
 
@@ -330,7 +331,7 @@ def test_categories_and_numbers_stand_in_their_order():
     by_title = {
         plot["title"]: plot
         for page in ("network", "kernels", "memory")
-        for plot in named.drawn(every, page)
+        for plot in variables.drawn(every, page, [])
     }
     triad = by_title["STREAM triad by NUMA node"]
     assert triad["x"]["order"] == ["one node alone", "all nodes, local", "one node, remote"]
@@ -346,7 +347,8 @@ def test_categories_and_numbers_stand_in_their_order():
 def test_namds_steps_have_the_posts_times_beside_them(figures):
     """1748 s of table 1 are 500 steps of 3.496 s."""
     every = made_up.of_every_check()
-    [step, *_] = [p for p in plots.kernels(every, figures) if p["title"] == "NAMD stmv"]
+    drawn = variables.drawn(every, "kernels", figures)
+    [step] = [plot for plot in drawn if plot["title"] == "NAMD stmv"]
     marks = {(mark["x"], mark["y"]) for mark in step["marks"] if mark["place"].endswith("native")}
     assert marks == {(4, 3.496), (4, 3.522), (8, 1.83), (8, 2.04)}
     assert {mark["quote"] for mark in step["marks"]} >= {"1748"}
@@ -400,6 +402,10 @@ def test_the_history_marks_change_points_and_what_changed_there(page):
         "kernel 6.18.44-fc-v595 6.19.0-made-up emulated, native, passthrough 2026-12-07 06:58 "
         "UTC, 00000010" in provenance
     )
+
+
+def test_the_page_says_what_a_variable_is(page):
+    assert 'title="Half of the round trip of a message of 1 B."' in page
 
 
 def test_many_sessions_are_grouped_and_no_extreme_is_lost():
@@ -499,7 +505,7 @@ def test_writing_replaces_the_file_whole_and_says_where_it_cannot(tmp_path, camp
 
 def test_overhead_is_drawn_against_message_size_and_is_that_of_the_medians(campaign):
     session = campaign[-1]
-    drawn = {plot["id"]: plot for plot in plots.network(session, [])}
+    drawn = {plot["id"]: plot for plot in network.drawn(session, [])}
     overhead, latency = drawn["overhead-internode"], drawn["latency-internode"]
     assert {line["partition"] for line in overhead["lines"]} == {"passthrough", "emulated"}
     by_place = {(line["partition"], line["stack"]): line for line in latency["lines"]}
@@ -511,15 +517,15 @@ def test_overhead_is_drawn_against_message_size_and_is_that_of_the_medians(campa
 
 
 def test_published_overheads_stand_beside_those_of_the_session(campaign, figures):
-    drawn = {plot["id"]: plot for plot in plots.network(campaign[-1], figures)}
+    drawn = {plot["id"]: plot for plot in network.drawn(campaign[-1], figures)}
     marks = {
         (mark["place"], mark["software"], mark["x"]): mark
         for mark in drawn["overhead-internode"]["marks"]
     }
-    gain = marks["cag passthrough", "FastMPJ 0.1 (niodev)", plots.SIZES["peak_bandwidth"]]
+    gain = marks["cag passthrough", "FastMPJ 0.1 (niodev)", network.SIZES["peak_bandwidth"]]
     assert gain["y"] == pytest.approx(1.1) and "10 %" in gain["quote"]
     # "almost 8" Gb/s on bare metal and 7.2 by passthrough.
-    almost = marks["cag passthrough", "OpenMPI 1.4.3", plots.SIZES["peak_bandwidth"]]
+    almost = marks["cag passthrough", "OpenMPI 1.4.3", network.SIZES["peak_bandwidth"]]
     assert (almost["bound"], almost["high"]) == ("<", pytest.approx(8 / 7.2, rel=0.01))
     assert "section 5.2" in almost["where"]
     assert not any(mark["y"] > 20 for mark in marks.values())
@@ -529,4 +535,4 @@ def test_a_single_partition_has_no_overhead_to_draw(campaign):
     alone = replace(
         campaign[-1], cases=tuple(c for c in campaign[-1].cases if c.partition == "native")
     )
-    assert not [p for p in plots.network(alone, []) if p["id"].startswith("overhead")]
+    assert not [p for p in network.drawn(alone, []) if p["id"].startswith("overhead")]

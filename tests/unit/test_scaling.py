@@ -68,7 +68,7 @@ def test_classes_and_threads_scale_on_their_own():
 
 def test_a_failed_case_and_no_session_scale_to_nothing():
     failed = replace(case_of({"mops_B_1": 1, "mops_B_2": 2}), failure="hung", phase="run")
-    assert scaling.reaches(session_of(failed)) == scaling.reaches(None) == []
+    assert scaling.reaches(session_of(failed)) == scaling.reaches(page.NOTHING) == []
 
 
 def test_the_papers_figures_stand_beside_their_class_and_benchmark_alone():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +10,14 @@ from typing import Any
 
 from nearmetal.checkout import REFERENCES
 from nearmetal.errors import NearmetalError
-from nearmetal.expectations import sentence
+from nearmetal.model import catalogue
 from nearmetal.util import documents
+from nearmetal.util.text import rounded
 
 RULES = REFERENCES / "causes.yaml"
 SCHEMA = Path(__file__).with_name("causes-schema.yaml")
-#: A layer that stands for all, and that of variables which belong to none.
-ANY, NONE = "any", "none"
+#: A layer that stands for all.
+ANY = "any"
 
 
 class RulesError(NearmetalError):
@@ -44,7 +44,7 @@ class Quantity:
         return self.says.format(then=self._number(then), now=self._number(now))
 
     def _number(self, value: float) -> str:
-        return f"{sentence.number(100 * value, 2)} %" if self.percent else sentence.number(value)
+        return f"{rounded(100 * value, 2)} %" if self.percent else rounded(value)
 
 
 @dataclass(frozen=True)
@@ -82,23 +82,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class Rules:
-    layers: tuple[Mapping[str, str], ...]
+    """Causes, and the evidence for them."""
+
     evidence: Mapping[str, Quantity]
     rules: tuple[Rule, ...]
-
-    def layer(self, check: str, variable: str) -> str:
-        """The layer of a variable; NONE if it has none."""
-        for one in self.layers:
-            named = (one.get("check", ".*"), check), (one.get("variable", ".*"), variable)
-            if all(re.fullmatch(pattern, name) for pattern, name in named):
-                return one["layer"]
-        return NONE
-
-    @property
-    def names(self) -> set[str]:
-        """All layers, and those of which they are parts."""
-        found = {one["layer"] for one in self.layers} - {NONE}
-        return found | {name.partition("/")[0] for name in found}
 
 
 def covers(names: tuple[str, ...], layer: str) -> bool:
@@ -111,12 +98,14 @@ def load(path: Path = RULES) -> Rules:
     """The rules. Raises RulesError."""
     data = documents.read(path, SCHEMA, RulesError, "correct it")
     found = Rules(
-        tuple(data["layers"]),
         {name: Quantity(**_tuples(one)) for name, one in data["evidence"].items()},
         tuple(_rule(one) for one in data["rules"]),
     )
-    for place, fault in _faults(found):
-        raise RulesError(f"{path}: {place}: {fault}")
+    try:
+        for place, fault in _faults(found):
+            raise RulesError(f"{path}: {place}: {fault}")
+    except catalogue.CatalogueError as error:
+        raise RulesError(str(error)) from None
     return found
 
 
@@ -139,7 +128,8 @@ def _faults(found: Rules) -> Iterator[tuple[str, str]]:
         except (KeyError, IndexError, ValueError) as error:
             yield f"evidence.{name}.says", f"{error!r}. Fix: use {{then}} and {{now}} alone"
     names = [rule.name for rule in found.rules]
-    known = {*found.names, ANY}
+    layers = catalogue.layers()
+    known = {ANY, *layers, *(name.partition("/")[0] for name in layers)}
     for number, rule in enumerate(found.rules):
         place = f"rules.{number} ({rule.name})"
         if names.count(rule.name) > 1:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from nearmetal.judge import native_ratio
 from nearmetal.judge.explain import curves
-from nearmetal.judge.explain.rules import NONE, Rules
+from nearmetal.judge.explain.rules import Rules
 from nearmetal.judge.verdict import GateReport, Verdict, Where
+from nearmetal.model import catalogue
 from nearmetal.model.facts import changed_facts, nodes_in
 from nearmetal.results import Case
 from nearmetal.stats.plan import THRESHOLD
@@ -138,15 +139,15 @@ def _partition(
     failures += [verdict.reason for verdict in verdicts if verdict.name == "deviates"]
     return Observed(
         partition,
-        _layers(verdicts, rules),
+        _layers(verdicts),
         tuple(" ".join(filter(None, [*verdict.where, verdict.variable])) for verdict in worse),
         _facts(pairs),
         {**evidence, **disturbed},
         frozenset(disturbed),
         {
             **_nodes(verdicts, cases, before),
-            **_environments(verdicts, rules),
-            **_collectives(verdicts, rules),
+            **_environments(verdicts),
+            **_collectives(verdicts),
             **_sizes(cases, before, partition),
         },
         tuple(failures),
@@ -173,27 +174,21 @@ def state(verdict: Verdict) -> str:
     return SAME if most < SUSPECTED else UNKNOWN
 
 
-def _layers(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
+def _layers(verdicts: Iterable[Verdict]) -> dict[str, str]:
     """The state of each layer that was measured: the most telling of its variables."""
     found: dict[str, str] = {}
     for verdict in verdicts:
         own = state(verdict)
-        for layer in _layers_of(verdict, rules):
+        for layer in _layers_of(verdict):
             found[layer] = min(own, found.get(layer, own), key=ORDER.index)
     return found
 
 
-def _layers_of(verdict: Verdict, rules: Rules) -> set[str]:
+def _layers_of(verdict: Verdict) -> set[str]:
     """The layer of a variable; of a case that failed, those of its check."""
     if verdict.variable or not _has_failed(verdict):
-        return {rules.layer(verdict.check, verdict.variable)} - {NONE}
-    found = set()
-    for entry in rules.layers:
-        if "check" in entry and re.fullmatch(entry["check"], verdict.check):
-            found.add(entry["layer"])
-            if "variable" not in entry:  # what follows is of other checks
-                break
-    return found - {NONE}
+        return {catalogue.layer(verdict.check, verdict.variable)} - {catalogue.NONE}
+    return catalogue.layers(verdict.check)
 
 
 def _facts(pairs: Iterable[tuple[Case, Before]]) -> dict[str, tuple[str, str]]:
@@ -289,11 +284,11 @@ def _nodes_of(case: Case | None) -> frozenset[str]:
     return frozenset([case.node] if case.node else nodes_in(case.facts))
 
 
-def _environments(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
+def _environments(verdicts: Iterable[Verdict]) -> dict[str, str]:
     """Signs that one MPI library got worse, or all of several."""
     found: dict[str, set[str]] = {}
     for verdict in verdicts:
-        if any(layer.partition("/")[0] in OF_MPI for layer in _layers_of(verdict, rules)):
+        if any(layer.partition("/")[0] in OF_MPI for layer in _layers_of(verdict)):
             found.setdefault(verdict.environ, set()).add(state(verdict))
     worse, same = [], []
     for name, states in sorted(found.items()):
@@ -308,11 +303,11 @@ def _environments(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
     return {}
 
 
-def _collectives(verdicts: Iterable[Verdict], rules: Rules) -> dict[str, str]:
+def _collectives(verdicts: Iterable[Verdict]) -> dict[str, str]:
     """The sign that some collectives got worse, and others did not."""
     found: dict[str, set[str]] = {}
     for verdict in verdicts:
-        layer = rules.layer(verdict.check, verdict.variable)
+        layer = catalogue.layer(verdict.check, verdict.variable)
         if verdict.variable and layer.startswith("collectives/"):
             found.setdefault(layer.partition("/")[2], set()).add(state(verdict))
     worse = [name for name, states in found.items() if WORSE in states]
