@@ -48,10 +48,6 @@ class Hardware:
     switches: int
 
     @property
-    def emulated(self) -> bool:
-        return not self.devices
-
-    @property
     def nested(self) -> bool:
         """Whether the guests run within a guest that has an IOMMU of QEMU."""
         return self.nic in NESTED
