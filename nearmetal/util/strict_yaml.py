@@ -7,12 +7,9 @@ Each fault is a YamlError.
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import yaml
-
-from nearmetal.util import files
 
 #: libyaml's, where PyYAML has it: ten times as fast.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -29,16 +26,6 @@ MOST_DIGITS = 400
 
 class YamlError(ValueError):
     """The text is not YAML, or holds what is refused here. The message names the line."""
-
-
-def read(path: Path, most: int = files.MOST_BYTES):
-    """The document of an ordinary file (`files.read`). Raises FileNotFoundError, YamlError."""
-    try:
-        return load(files.read(path, most))
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise YamlError(error.strerror or str(error)) from None
 
 
 def load(text: str | bytes):
