@@ -133,7 +133,10 @@ def _hostnames(lines: Lines, cluster: Cluster) -> None:
     login, *_ = patterns([cluster.host])
     guess = f"hostname ({cluster.host}); are other login nodes named like it?"
     lines.item(2, login, "", guess)
-    others = [shape for shape in patterns([node.name for node in cluster.nodes]) if shape != login]
+    others = patterns([node.name for node in cluster.nodes])
+    # Nodes may be named like the login node.
+    if login in others:
+        others.remove(login)
     for pattern in others[:MOST_PATTERNS]:
         lines.item(2, pattern, cluster.nodes_origin)
 
