@@ -16,7 +16,7 @@ from docs import reference
 from nearmetal.checkout import REFERENCES
 from nearmetal.compare import published, published_ratios, scaling
 from nearmetal.compare.published import Figure
-from nearmetal.util import strict_yaml
+from nearmetal.util import documents
 
 DATA = REFERENCES / "coverage.yaml"
 PAGE = Path(__file__).with_name("coverage.md")
@@ -73,7 +73,7 @@ def _matches(figure: Figure, wanted: dict) -> bool:
 def load(path: Path = DATA) -> list[Row]:
     """The rows, in the file's order. Raises ValueError for an unknown or a missing key."""
     rows = []
-    for document in strict_yaml.load(path.read_bytes()):
+    for document in documents.read(path):
         _expect(document, OF_DOCUMENT, f"{path.name}: {document.get('name')}")
         for row in document["rows"]:
             _expect(row, OF_ROW, f"{path.name}: {document['name']}: {row.get('what')}")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from nearmetal.checkout import PACKAGE
 from nearmetal.model import catalogue
-from nearmetal.util import strict_yaml, suggest
+from nearmetal.util import documents, suggest
 
 #: Any check.
 ANY = "*"
@@ -51,7 +51,7 @@ def cases() -> Iterator[tuple[str, dict[str, str], list[str]]]:
 @functools.cache
 def _features(key: str) -> tuple[str, ...]:
     """The features that a system's file is checked against."""
-    schema = strict_yaml.load((PACKAGE / "site" / "schema.yaml").read_bytes())
+    schema = documents.read(PACKAGE / "site" / "schema.yaml")
     names = dict.fromkeys(schema["$defs"][key]["enum"])
     if key == "features_of_partitions":
         # No site writes it: it follows from the key `rdma`.
