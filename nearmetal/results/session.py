@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property
 
 from nearmetal.errors import Incomplete, NearmetalError
 from nearmetal.model import metrics
@@ -138,6 +139,14 @@ class Case:
         default_factory=dict
     )  #: of nodes beside traffic, as nearmetal/fleet/congestion.py reads them
 
+    def value(self, variable: str) -> Value | None:
+        """The value of a variable; None if the case has none."""
+        return self._by_variable.get(variable)
+
+    @cached_property
+    def _by_variable(self) -> dict[str, Value]:
+        return {value.variable: value for value in self.values}
+
     @property
     def of_fleet(self) -> bool:
         """Whether the case holds a sweep of all nodes, or nodes beside traffic."""
@@ -228,6 +237,14 @@ class Session:
     #: `skipped` case -> the reason that its check gave
     reasons: dict[tuple[str, str, str], str] = field(default_factory=dict)
     stored: int = 0  #: place in the history, ascending; 0: not from a database
+
+    def case(self, where: tuple[str, str, str]) -> Case | None:
+        """The case with this identity (`Case.where`); None if the session has none."""
+        return self._by_where.get(where)
+
+    @cached_property
+    def _by_where(self) -> dict[tuple[str, str, str], Case]:
+        return {case.where: case for case in self.cases}
 
     @property
     def order(self) -> tuple[int, float]:
