@@ -57,7 +57,7 @@ def test_java_and_c_compute_the_same():
 def test_pingpong():
     [launch] = parse_imb(recorded("java_pingpong"))
     check_facts(launch.facts)
-    assert launch.complete and list(launch.rows) == SIZES and set(launch.batches) == set(SIZES)
+    assert list(launch.rows) == SIZES and set(launch.batches) == set(SIZES)
     assert {f"warm_up_{way}{size}" for way in ("", "sockets_") for size in (1, 4194304)} | {
         "settled"
     } <= set(launch.facts)

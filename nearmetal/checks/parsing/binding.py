@@ -1,9 +1,11 @@
 """CPU binding of the tasks of a launch, from ``src/binding.sh``."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 
-from nearmetal.checks.parsing import ParseError, bounded, whole
+from nearmetal.checks.parsing import ParseError, bounded, damaged, whole
 
 #: What each line of binding.sh begins with. Lines of others have no such mark.
 MARK = "# nearmetal binding: "
@@ -16,38 +18,32 @@ LINE = re.compile(
 class Place:
     host: str
     task: int
-    cores: frozenset[int]  #: cores that the task may run on
-    node_cores: int  #: number of the node's cores that the job may use
-    numa: frozenset[int]  #: NUMA nodes of these cores
-    node_numa: int  #: number of the node's NUMA nodes that the job may use
+    #: Cores that the task may run on, and number of the node's cores that the job may use.
+    cores: frozenset[int]
+    node_cores: int
+    #: NUMA nodes of these cores, and number of the node's NUMA nodes that the job may use.
+    numa: frozenset[int]
+    node_numa: int
 
 
 @bounded
 def parse_binding(text: str) -> list[Place]:
     """The place of every task, ordered by task number. Lines without our mark are skipped. Raises
     ParseError for a damaged line, and if there are no tasks."""
-    places = []
-    for line in _ours(text):
-        if not (found := LINE.fullmatch(line.strip())):
-            raise ParseError(
-                f"{line!r} is not the binding of a task: is hwloc installed on every node?"
-            )
-        places.append(_place(line.strip(), *found.groups()))
+    places = [_place(line.strip()) for line in _own_lines(text)]
     if not places:
         raise ParseError("no task reported its binding: see the job's stderr")
     places.sort(key=lambda place: place.task)
-    if [place.task for place in places] != list(range(len(places))):
-        raise ParseError(
-            f"tasks {', '.join(str(place.task) for place in places)} report their binding, not "
-            "each task once: lines were lost; see the job's stderr"
-        )
+    tasks = [place.task for place in places]
+    if tasks != list(range(len(places))):
+        raise damaged(f"tasks {', '.join(map(str, tasks))} report their binding, not each once")
     nodes: dict[str, tuple[int, int]] = {}
     for place in places:
-        has = place.node_cores, place.node_numa
-        if nodes.setdefault(place.host, has) != has:
-            raise ParseError(
-                f"{place.host} has {has[0]} cores and {has[1]} NUMA nodes by task {place.task}, "
-                f"but {' and '.join(map(str, nodes[place.host]))} by another task: rerun"
+        size = place.node_cores, place.node_numa
+        if nodes.setdefault(place.host, size) != size:
+            raise damaged(
+                f"{place.host} has {size[0]} cores and {size[1]} NUMA nodes by task {place.task}, "
+                f"but {' and '.join(map(str, nodes[place.host]))} by another task"
             )
     return places
 
@@ -56,7 +52,7 @@ def parse_binding(text: str) -> list[Place]:
 def parse_bindings(text: str, processes: int) -> list[list[Place]]:
     """The places of each of several launches on so many processes. Raises ParseError as
     `parse_binding`, and if a launch is cut off."""
-    lines = _ours(text)
+    lines = _own_lines(text)
     if not lines or len(lines) % processes:
         raise ParseError(
             f"{len(lines)} tasks reported their binding instead of {processes} in each launch: "
@@ -66,30 +62,39 @@ def parse_bindings(text: str, processes: int) -> list[list[Place]]:
     return [parse_binding("\n".join(lines[start : start + processes])) for start in starts]
 
 
-def _ours(text: str) -> list[str]:
+def _own_lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if MARK.strip() in line]
 
 
-def _place(line: str, host, task, cores, of, numa, of_numa) -> Place:
+def _place(line: str) -> Place:
     """The place in a line. Raises ParseError if hwloc's numbers do not fit the node."""
-    counts = [whole(text, "a number from hwloc") for text in (task, of, of_numa)]
-    place = Place(host, counts[0], _numbers(cores), counts[1], _numbers(numa), counts[2])
-    # Logical numbers count from 0 the cores that the job may use.
+    match = LINE.fullmatch(line)
+    if not match:
+        raise ParseError(
+            f"{line!r} is not the binding of a task: is hwloc installed on every node?"
+        )
+    host, task, cores, node_cores, numa, node_numa = match.groups()
+    what = "a number from hwloc"
+    place = Place(
+        host,
+        whole(task, what),
+        _numbers(cores),
+        whole(node_cores, what),
+        _numbers(numa),
+        whole(node_numa, what),
+    )
+    # hwloc's logical numbers count from 0 the cores that the job may use.
     if not place.cores or max(place.cores) >= place.node_cores:
-        raise ParseError(
-            f"{line!r} names cores that the node does not have: digits were damaged; rerun"
-        )
+        raise damaged(f"{line!r} names cores that the node does not have")
     if place.numa and max(place.numa) >= max(1, place.node_numa):
-        raise ParseError(
-            f"{line!r} names NUMA nodes that the node does not have: digits were damaged; rerun"
-        )
+        raise damaged(f"{line!r} names NUMA nodes that the node does not have")
     return place
 
 
 def _numbers(text: str) -> frozenset[int]:
     numbers = [whole(number, "a core or NUMA node") for number in text.split(",") if number]
     if len(set(numbers)) != len(numbers):
-        raise ParseError(f"{text!r} names a core or NUMA node twice: digits were damaged; rerun")
+        raise damaged(f"{text!r} names a core or NUMA node twice")
     return frozenset(numbers)
 
 
@@ -101,59 +106,51 @@ def differs(places: list[Place], wanted: str, threads: int = 1) -> str:
     :arg threads: threads of a task; each needs a core.
     """
     for place in places:
-        who = (
-            f"task {place.task} on {place.host} may run on {len(place.cores)} of "
-            f"{place.node_cores} cores"
-        )
+        who = f"task {place.task} on {place.host} may run on"
+        cores = f"{who} {len(place.cores)} of {place.node_cores} cores"
         if wanted == "none" and len(place.cores) < place.node_cores:
-            return f"{who}, although it should be unbound"
+            return f"{cores}, although it should be unbound"
         if len(place.cores) < min(threads, place.node_cores):
-            return f"{who}, although it has {threads} threads"
-        if (
-            wanted != "none"
-            and len(place.cores) == place.node_cores > threads
-            and (wanted == "core" or place.node_numa > 1)
-        ):
-            return f"{who}: it is not bound"
+            return f"{cores}, although it has {threads} threads"
+        free = len(place.cores) == place.node_cores > threads
+        # A node with one NUMA node leaves nothing to bind to.
+        bindable = wanted == "core" or (wanted == "numa" and place.node_numa > 1)
+        if free and bindable:
+            return f"{cores}: it is not bound"
         if wanted == "numa" and len(place.numa) != 1:
-            return (
-                f"task {place.task} on {place.host} may run on {len(place.numa)} NUMA nodes "
-                "instead of one"
-            )
-    groups = shared(places) if wanted == "core" else []
-    if not groups:
-        return ""
-    host, tasks, cores = groups[0]
-    return f"tasks {tasks[0]} and {tasks[1]} share core {cores[0]} of {host}"
+            return f"{who} {len(place.numa)} NUMA nodes instead of one"
+    for host, tasks, cores_in_common in shared(places) if wanted == "core" else []:
+        return f"tasks {tasks[0]} and {tasks[1]} share core {cores_in_common[0]} of {host}"
+    return ""
 
 
 def shared(places: list[Place]) -> list[tuple[str, list[int], list[int]]]:
     """The cores that tasks of a node have in common, as (host, tasks, cores)."""
-    tasks: dict[tuple[str, int], list[int]] = {}
+    tasks_by_core: dict[tuple[str, int], list[int]] = {}
     for place in places:
         for core in place.cores:
-            tasks.setdefault((place.host, core), []).append(place.task)
+            tasks_by_core.setdefault((place.host, core), []).append(place.task)
     groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
-    for (host, core), of_core in sorted(tasks.items()):
-        if len(of_core) > 1:
-            groups.setdefault((host, tuple(of_core)), []).append(core)
-    return [(host, list(of_cores), cores) for (host, of_cores), cores in groups.items()]
+    for (host, core), tasks in sorted(tasks_by_core.items()):
+        if len(tasks) > 1:
+            groups.setdefault((host, tuple(tasks)), []).append(core)
+    return [(host, list(tasks), cores) for (host, tasks), cores in groups.items()]
 
 
 def faults(places: list[Place], wanted: str) -> str:
     """As `differs`, but with all tasks that share cores, and these cores."""
-    groups = shared(places) if wanted == "core" else []
-    said = [
-        f"on {host}, tasks {_ranges(tasks)} share core{'s' * (len(cores) > 1)} {_ranges(cores)}"
-        for host, tasks, cores in groups
-    ]
-    return "; ".join(said) or differs(places, wanted)
+    sentences = []
+    for host, tasks, cores in shared(places) if wanted == "core" else []:
+        plural = "s" * (len(cores) > 1)
+        sentences.append(f"on {host}, tasks {_ranges(tasks)} share core{plural} {_ranges(cores)}")
+    return "; ".join(sentences) or differs(places, wanted)
 
 
 def bound_percent(places: list[Place], wanted: str) -> float:
     """The percentage of tasks that are bound as wanted: `core` or `numa`."""
-    groups = shared(places) if wanted == "core" else []
-    sharing = {task for _, tasks, _ in groups for task in tasks}
+    sharing: set[int] = set()
+    for _, tasks, _ in shared(places) if wanted == "core" else []:
+        sharing.update(tasks)
     good = [place for place in places if place.task not in sharing and not differs([place], wanted)]
     return 100 * len(good) / len(places)
 
@@ -166,6 +163,7 @@ def _ranges(numbers: list[int]) -> str:
             runs[-1].append(number)
         else:
             runs.append([number])
-    return ", ".join(
-        f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
-    )
+    words: list[str] = []
+    for run in runs:
+        words += [f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run)
+    return ", ".join(words)

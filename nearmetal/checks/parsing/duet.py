@@ -1,8 +1,11 @@
 """Output of a duet's job (reframe_checks/duet): interleaved launches of A and B, each after a line
 that names its pair and variant."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from nearmetal.checks.parsing import ParseError, bounded
 
@@ -11,13 +14,20 @@ MARK = re.compile(r"# nearmetal duet: pair=(\d+) variant=([ab])")
 
 @dataclass(frozen=True)
 class Launch:
-    pair: int  #: from 0
-    variant: str  #: `a` or `b`
-    text: str  #: output of the program
+    #: From 0.
+    pair: int
+    #: `a` or `b`
+    variant: str
+    #: Output of the program.
+    text: str
 
     @property
     def name(self) -> str:
-        return f"{self.variant.upper()} of pair {self.pair}"
+        return _name(self.pair, self.variant)
+
+
+def _name(pair: int, variant: str) -> str:
+    return f"{variant.upper()} of pair {pair}"
 
 
 def order(pairs: int) -> list[tuple[int, str]]:
@@ -31,38 +41,43 @@ def order(pairs: int) -> list[tuple[int, str]]:
             f"a duet of {pairs} pair(s): give an even number of pairs, so that a drift cancels "
             "(-S pairs=14)"
         )
-    return [(pair, variant) for pair in range(pairs) for variant in ("ba" if pair % 2 else "ab")]
+    turns = []
+    for pair in range(0, pairs, 2):
+        turns += [(pair, "a"), (pair, "b"), (pair + 1, "b"), (pair + 1, "a")]
+    return turns
 
 
 @bounded
 def parse_duet(text: str, pairs: int) -> list[Launch]:
     """The launches with their output, in the order of measurement. Raises ParseError if one is
     missing or out of order."""
-    wanted = order(pairs)
-    marks: list[re.Match] = []
-    outputs: list[list[str]] = []
-    for line in text.splitlines(keepends=True):
-        if found := MARK.fullmatch(line.strip()):
-            marks.append(found)
-            outputs.append([])
-        elif outputs:
-            outputs[-1].append(line)
-    launches = [
-        Launch(int(mark[1]), mark[2], "".join(lines)) for mark, lines in zip(marks, outputs)
-    ]
-    for position, (launch, (pair, variant)) in enumerate(zip(launches, wanted), 1):
-        if (launch.pair, launch.variant) != (pair, variant):
+    turns = order(pairs)
+    launches = _launches(text)
+    for position, (launch, turn) in enumerate(zip_longest(launches, turns), 1):
+        if launch is None or turn is None:
             raise ParseError(
-                f"launch {position} is {launch.name} instead of {variant.upper()} of pair {pair}: "
-                "the job did not keep the order of a duet"
+                f"{len(launches)} launches instead of {len(turns)} for {pairs} pairs (first "
+                f"missing launch: {_name(*turn) if turn else 'none'}): see the job's stderr"
             )
-    if len(launches) != len(wanted):
-        missing = Launch(*wanted[len(launches)], "").name if len(launches) < len(wanted) else "none"
-        raise ParseError(
-            f"{len(launches)} launches instead of {len(wanted)} for {pairs} pairs "
-            f"(first missing launch: {missing}): see the job's stderr"
-        )
+        if (launch.pair, launch.variant) != turn:
+            raise ParseError(
+                f"launch {position} is {launch.name} instead of {_name(*turn)}: the job did not "
+                "keep the order of a duet"
+            )
     for launch in launches:
         if not launch.text.strip():
             raise ParseError(f"{launch.name} wrote nothing: see the job's stderr")
     return launches
+
+
+def _launches(text: str) -> list[Launch]:
+    """The launches as they stand in the output."""
+    marks: list[re.Match] = []
+    outputs: list[list[str]] = []
+    for line in text.splitlines(keepends=True):
+        if mark := MARK.fullmatch(line.strip()):
+            marks.append(mark)
+            outputs.append([])
+        elif outputs:
+            outputs[-1].append(line)
+    return [Launch(int(mark[1]), mark[2], "".join(lines)) for mark, lines in zip(marks, outputs)]

@@ -5,30 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
-    END,
+    Output,
     ParseError,
-    bounded,
-    expect_ranks,
+    cut_off,
+    damaged,
+    each_launch,
     fact,
-    facts_of,
-    launches_of,
     positive,
     real,
     whole,
 )
 
-#: Lines of the table, and our names for them.
-NUMBERS = {
+#: Lines of the table that count something, and our names for them.
+COUNTS = {
     "Processes": "processes",
     "Side": "side",
     "Contour points": "points",
     "Groups": "groups",
     "Eigenvalues found": "found",
     "Eigenvalues known": "known",
-    "Time in seconds": "seconds",
 }
-KNOWN = {*NUMBERS, "Verification", "Largest error", "Largest residual"}
-WHOLE = set(NUMBERS.values()) - {"seconds"}
+NEEDED = (*COUNTS, "Time in seconds", "Verification")
+KNOWN = {*NEEDED, "Largest error", "Largest residual"}
 
 
 @dataclass(frozen=True)
@@ -36,15 +34,22 @@ class EigenRun:
     """One complete and verified launch."""
 
     processes: int
-    side: int  #: grid points in each of three directions
-    points: int  #: points of the contour; half as many linear systems were solved
-    groups: int  #: groups of processes; the linear systems are divided among them
-    found: int  #: number of eigenvalues found, which is all of them
-    known: int  #: number of eigenvalues known
-    seconds: float  #: time of the slowest process
-    threads: int  #: threads of the BLAS, on the process with the fewest
-    facts: dict[str, str] = field(default_factory=dict)  #: ``# nearmetal <key>: <value>``
-    did: dict = field(default_factory=dict)  #: parameters that the program reports
+    #: Grid points in each of three directions.
+    side: int
+    #: Points of the contour; half as many linear systems were solved.
+    points: int
+    #: Groups of processes; the linear systems are divided among them.
+    groups: int
+    #: Number of eigenvalues found, which is all of them, and number of those known.
+    found: int
+    known: int
+    #: Time of the slowest process.
+    seconds: float
+    #: Threads of the BLAS, on the process with the fewest.
+    threads: int
+    facts: dict[str, str] = field(default_factory=dict)
+    #: Parameters that the program reports.
+    did: dict = field(default_factory=dict)
 
     @property
     def payload_bytes(self) -> float | None:
@@ -52,34 +57,62 @@ class EigenRun:
         return float(self.facts["payload_bytes"]) if "payload_bytes" in self.facts else None
 
 
-FACTS = ("mpi_library", "compiler", "solver", "threads")
+@each_launch("eigen", what="eigensolver")
+def parse_eigen(output: Output) -> EigenRun:
+    """Every launch of ``eigen`` in the output, in order.
+
+    Raises ParseError if a launch was cut off, if an eigenvalue is missing or wrong, or if a figure
+    is missing, zero or not a number.
+    """
+    table = _table(output.lines)
+    facts = output.facts("mpi_library", "compiler", "solver")
+    counts = {}
+    for key, name in COUNTS.items():
+        counts[name] = whole(table[key], f"eigen: {key}", 1)
+    if counts["processes"] % counts["groups"]:
+        raise damaged(
+            f"eigen divided {counts['processes']} processes into {counts['groups']} groups"
+        )
+    output.expect_ranks(facts, counts["processes"])
+    threads = _threads(output.lines)
+    did = {name: counts[name] for name in ("processes", "side", "points")}
+    seconds = positive(table["Time in seconds"], "eigen: Time in seconds")
+    run = EigenRun(
+        **counts, seconds=seconds, threads=threads, facts=facts, did={**did, "threads": threads}
+    )
+    _check_payload(run)
+    return run
 
 
 def _table(lines: list[str]) -> dict[str, str]:
     table: dict[str, str] = {}
     for line in lines:
         key, equals, value = line.partition(" = ")
-        if not equals or key.strip() not in KNOWN:
+        key = key.strip()
+        if not equals or key not in KNOWN:
             continue
-        if key.strip() in table:
-            raise ParseError(f"eigen gives {key.strip()} twice: lines were mixed; rerun")
-        table[key.strip()] = value.strip()
-    missing = [key for key in (*NUMBERS, "Verification") if key not in table]
+        if key in table:
+            raise damaged(f"eigen gives {key} twice")
+        table[key] = value.strip()
+    missing = [key for key in NEEDED if key not in table]
     if missing:
-        raise ParseError(
-            f"the results of eigen lack {', '.join(missing)}: it was cut off (time limit, memory, "
-            "crash); see the job's stderr and rerun"
-        )
-    if (
-        table["Verification"] != "SUCCESSFUL"
-        or table["Eigenvalues found"] != table["Eigenvalues known"]
-    ):
+        raise cut_off(f"the results of eigen lack {', '.join(missing)}")
+    verified = table["Verification"] == "SUCCESSFUL"
+    if not verified or table["Eigenvalues found"] != table["Eigenvalues known"]:
         raise ParseError(
             f"eigen on {table['Processes']} processes found {table['Eigenvalues found']} of "
             f"{table['Eigenvalues known']} eigenvalues, and its verification says "
             f"{table['Verification']}: the machine, SLEPc or a library below it computes wrongly"
         )
     return table
+
+
+def _threads(lines: list[str]) -> int:
+    """The only fact `threads`, which other programs may repeat (SERIES)."""
+    counts = [value for key, value in map(fact, lines) if key == "threads"] or ["missing"]
+    if len(counts) > 1:
+        raise damaged("eigen reports its threads twice")
+    return whole(counts[0], "eigen: threads", 1)
 
 
 def _check_payload(run: EigenRun) -> None:
@@ -89,52 +122,9 @@ def _check_payload(run: EigenRun) -> None:
         return
     sent = real(run.facts["payload_bytes"], "the payload of eigen")
     block = 16 * run.side**3 * (run.processes - 1)
-    if sent < 0 or (sent % block if block else sent):
-        raise ParseError(
+    rest = sent % block if block else sent
+    if sent < 0 or rest:
+        raise damaged(
             f"the payload of eigen is {sent:.0f} bytes on {run.processes} processes and a side of "
-            f"{run.side}: digits were damaged; rerun"
+            f"{run.side}"
         )
-
-
-def _parse_eigen(lines: list[str]) -> EigenRun:
-    table = _table(lines)
-    if END not in lines:
-        raise ParseError(
-            'the output of eigen stops without "# nearmetal complete": the job was cut off; rerun'
-        )
-    facts = facts_of(lines, tuple(key for key in FACTS if key != "threads"), "eigen")
-    reported = [value for key, value in map(fact, lines) if key == "threads"] or ["missing"]
-    threads = whole(reported[0], "eigen: threads", 1)
-    if len(reported) > 1:
-        raise ParseError("eigen reports its threads twice: lines were mixed; rerun")
-    counts = {
-        name: whole(table[key], f"eigen: {key}", 1)
-        for key, name in NUMBERS.items()
-        if name in WHOLE
-    }
-    seconds = positive(table["Time in seconds"], "eigen: Time in seconds")
-    if counts["processes"] % counts["groups"]:
-        raise ParseError(
-            f"eigen divided {counts['processes']} processes into {counts['groups']} groups: digits "
-            "were damaged; rerun"
-        )
-    expect_ranks(facts, counts["processes"], "eigen")
-    did = {name: counts[name] for name in ("processes", "side", "points")}
-    run = EigenRun(
-        **counts, seconds=seconds, threads=threads, facts=facts, did={**did, "threads": threads}
-    )
-    _check_payload(run)
-    return run
-
-
-@bounded
-def parse_eigen(text: str) -> list[EigenRun]:
-    """Every launch of ``eigen`` in the output, in order.
-
-    Raises ParseError if a launch was cut off, if an eigenvalue is missing or wrong, or if a figure
-    is missing, zero or not a number.
-    """
-    return [
-        _parse_eigen(lines)
-        for lines in launches_of(text, r"# nearmetal program: eigen", "eigensolver")
-    ]

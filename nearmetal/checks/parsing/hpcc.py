@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from nearmetal.checks.parsing import ParseError, agree, bounded, positive, unit, whole
+from nearmetal.checks.parsing import (
+    ParseError,
+    agree,
+    bounded,
+    cut_off,
+    damaged,
+    expect_equal,
+    positive,
+    unit,
+    whole,
+)
 
 #: Our variable -> HPCC's key, and the factor to our unit.
 VARIABLES = {
@@ -19,57 +29,11 @@ VARIABLES = {
     "ring_latency": ("RandomlyOrderedRingLatency_usec", 1),  # us
     "ring_bandwidth": ("RandomlyOrderedRingBandwidth_GBytes", 8),  # Gb/s
 }
-
-
-BEGIN = r"^This is the DARPA/DOE HPC Challenge"
-
-
-@dataclass(frozen=True)
-class HpccRun:
-    """One complete and successful launch."""
-
-    processes: int
-    n: int  #: order of HPL's matrix
-    values: dict[str, float]  #: by the names of VARIABLES
-    library: str  #: HPCC's version
-    did: dict  #: parameters that HPCC reports
-    instances: int = 1  #: number of launches at once that this is the sum of
-
-    @property
-    def matrix_bytes(self) -> int:
-        return self.instances * 8 * self.n**2
-
-    @property
-    def hpl_of_dgemm(self) -> float:
-        """HPL in percent of the DGEMM rate of all processes together, each computing by itself."""
-        return 100 * self.values["hpl"] / self.values["star_dgemm"] / self.processes
-
-
 #: Rates of all processes together. The others are of one process, or of a message.
 SUMMED = ("mpi_random_access", "hpl", "ptrans", "mpi_fft")
-
-
-def together(runs: list[HpccRun]) -> HpccRun:
-    """One launch of instances that ran at once: rates are summed, values of one process are means.
-
-    Raises ParseError if the instances had different problems.
-    """
-    first, count = runs[0], len(runs)
-    if any(run.did != first.did for run in runs):
-        raise ParseError(
-            f"instances at once measured {[run.did for run in runs]}, not the same: have their "
-            "nodes the same memory?"
-        )
-    sums = {name: sum(run.values[name] for run in runs) for name in first.values}
-    return replace(
-        first,
-        processes=count * first.processes,
-        values={name: one / (1 if name in SUMMED else count) for name, one in sums.items()},
-        did={**first.did, "processes": count * first.processes},
-        instances=count,
-    )
-
-
+BEGIN = r"^This is the DARPA/DOE HPC Challenge"
+#: Counts of the summary, beside the variables.
+COUNTS = ("CommWorldProcs", "HPL_N", "HPL_NB", "HPL_nprow", "HPL_npcol")
 #: Summary key -> section of the body that gives the same figure, its line, and the factor to the
 #: summary's unit.
 BODY = {
@@ -94,85 +58,46 @@ BODY = {
 }
 
 
-def _section(body: str, name: str) -> str | None:
-    """The lines of a section of HPCC's output; None unless it begins and ends."""
-    title = f"\nBegin of {name} section."
-    begin = body.find(title)
-    end = body.find(f"\nEnd of {name} section.", begin)
-    return body[begin + len(title) : end + 1] if 0 <= begin < end else None
+@dataclass(frozen=True)
+class HpccRun:
+    """One complete and successful launch."""
+
+    processes: int
+    #: Order of HPL's matrix.
+    n: int
+    #: By the names of VARIABLES.
+    values: dict[str, float]
+    #: HPCC's version.
+    library: str
+    #: Parameters that HPCC reports.
+    did: dict
+    #: Number of launches at once that this is the sum of.
+    instances: int = 1
+
+    @property
+    def matrix_bytes(self) -> int:
+        return self.instances * 8 * self.n**2
+
+    @property
+    def hpl_of_dgemm(self) -> float:
+        """HPL in percent of the DGEMM rate of all processes together, each computing by itself."""
+        return 100 * self.values["hpl"] / self.values["star_dgemm"] / self.processes
 
 
-def _check_body(reported: dict[str, str], body: str) -> None:
-    """Raise ParseError unless each figure of the summary is, within its digits, that of its
-    section."""
-    for key, (section, line, factor) in BODY.items():
-        given = re.search(rf"^{line}", _section(body, section) or "", re.M)
-        if not given:
-            raise ParseError(
-                f"HPCC's section {section} does not give {key}: it was cut off, or another "
-                "version; see hpccoutf.txt"
-            )
-        value = positive(given[1], f"HPCC's {section}") * factor
-        summed = positive(reported[key], f"HPCC's {key}")
-        agree(f"HPCC's {key}", summed, value, unit(given[1]) * factor + unit(reported[key]))
-    rates = re.findall(r"^WALL(?: +\S+){7} +PASSED +(\S+)", body, re.M)
-    numbers = [positive(rate, "a rate of HPCC's PTRANS") for rate in rates]
-    rate = positive(reported["PTRANS_GBs"], "HPCC's PTRANS_GBs")
-    if not any(abs(number - rate) <= 0.00051 for number in numbers):
-        raise ParseError(
-            f"HPCC's PTRANS_GBs is {rate}, but no rate in its section PTRANS is: digits were "
-            "damaged; rerun"
-        )
+def together(runs: list[HpccRun]) -> HpccRun:
+    """One launch of instances that ran at once: rates are summed, values of one process are means.
 
-
-def _check_hpl(reported: dict[str, str]) -> None:
-    """Raise ParseError unless HPL's rate follows from its matrix order and time."""
-    n = whole(reported["HPL_N"], "HPCC's HPL_N", 1)
-    seconds = positive(reported.get("HPL_time", ""), "HPCC's HPL_time")
-    rate = positive(reported["HPL_Tflops"], "HPCC's HPL_Tflops")
-    computed = (2 / 3 * n**3 + 3 / 2 * n**2) / seconds / 1e12
-    agree("HPCC's HPL_Tflops", rate, computed, 1e-4 * rate)
-
-
-def _parse_summary(text: str, body: str) -> HpccRun:
-    pairs = re.findall(r"^(\w+)=(.*)$", text, re.M)
-    reported = dict(pairs)
-    if len(reported) != len(pairs):
-        raise ParseError("HPCC's summary gives a figure twice: lines were mixed; rerun")
-    if reported.get("Success") != "1":
-        raise ParseError(
-            f"HPCC reports Success={reported.get('Success', 'nothing')}: one of its tests failed; "
-            "hpccoutf.txt names it"
-        )
-    needed = ("CommWorldProcs", "HPL_N", "HPL_NB", "HPL_nprow", "HPL_npcol")
-    missing = sorted(
-        key for key in (*needed, *(key for key, _ in VARIABLES.values())) if key not in reported
-    )
-    if missing:
-        raise ParseError(
-            f"HPCC's summary lacks {', '.join(missing)}: it was cut off, or another version; see "
-            "hpccoutf.txt"
-        )
-    values = {
-        name: factor * positive(reported[key], f"HPCC's {key}")
-        for name, (key, factor) in VARIABLES.items()
-    }
-    counts = {key: whole(reported[key], f"HPCC's {key}", 1) for key in needed}
-    processes = counts["CommWorldProcs"]
-    if counts["HPL_nprow"] * counts["HPL_npcol"] != processes:
-        raise ParseError(
-            f"HPL's grid is {reported['HPL_nprow']} by {reported['HPL_npcol']}, but there are "
-            f"{processes} processes: rerun"
-        )
-    if counts["HPL_N"] % counts["HPL_NB"]:
-        raise ParseError(
-            f"HPL's N is {reported['HPL_N']}, not a multiple of {reported['HPL_NB']}: rerun"
-        )
-    _check_hpl(reported)
-    _check_body(reported, body)
-    version = ".".join(reported.get(f"Version{part}", "?") for part in ("Major", "Minor", "Micro"))
-    did = {"processes": processes, "block": counts["HPL_NB"], "n": counts["HPL_N"]}
-    return HpccRun(processes, counts["HPL_N"], values, f"HPCC {version}", did)
+    Raises ParseError if the instances had different problems.
+    """
+    expect_equal(runs, "memory")
+    first, count = runs[0], len(runs)
+    values = {}
+    for name in first.values:
+        total = sum(run.values[name] for run in runs)
+        values[name] = total if name in SUMMED else total / count
+    processes = count * first.processes
+    did = {**first.did, "processes": processes}
+    return replace(first, processes=processes, values=values, did=did, instances=count)
 
 
 @bounded
@@ -183,19 +108,83 @@ def parse_hpcc(text: str) -> list[HpccRun]:
     ParseError if a launch did not end, if a test failed, or if a value is missing, zero or not a
     number.
     """
-    begins = [found.start() for found in re.finditer(BEGIN, text, re.M)]
+    begins = [match.start() for match in re.finditer(BEGIN, text, re.M)]
     bodies = [text[start:end] for start, end in zip(begins, [*begins[1:], len(text)])]
-    sections = [_section(body, "Summary") for body in bodies]
+    summaries = [_section(body, "Summary") for body in bodies]
     ended = len(re.findall(r"^End of Summary section\.", text, re.M))
-    whole_sections = [section for section in sections if section is not None]
-    if not bodies or len(whole_sections) != len(bodies) or ended != len(bodies):
-        raise ParseError(
-            f"HPCC began {len(bodies)} times and ended {ended} times: it was cut off (time limit, "
-            "memory); see the job's stderr"
-        )
+    if not bodies or not all(summaries) or ended != len(bodies):
+        raise cut_off(f"HPCC began {len(bodies)} times and ended {ended} times")
     for failed in re.findall(r"^\|\|Ax-b.*FAILED.*$", text, re.M):
         raise ParseError(
             f"HPL's residual is too large ({failed.strip()}): the machine or its BLAS computes "
             "wrongly"
         )
-    return [_parse_summary(section, body) for section, body in zip(whole_sections, bodies)]
+    return [_parse_summary(summary, body) for summary, body in zip(summaries, bodies)]
+
+
+def _section(body: str, name: str) -> str:
+    """The lines of a section of HPCC's output; '' unless it begins and ends."""
+    title = f"\nBegin of {name} section."
+    begin = body.find(title)
+    end = body.find(f"\nEnd of {name} section.", begin)
+    return body[begin + len(title) : end + 1] if 0 <= begin < end else ""
+
+
+def _parse_summary(text: str, body: str) -> HpccRun:
+    pairs = re.findall(r"^(\w+)=(.*)$", text, re.M)
+    figures = dict(pairs)
+    if len(figures) != len(pairs):
+        raise damaged("HPCC's summary gives a figure twice")
+    if figures.get("Success") != "1":
+        raise ParseError(
+            f"HPCC reports Success={figures.get('Success', 'nothing')}: one of its tests failed; "
+            "hpccoutf.txt names it"
+        )
+    needed = {*COUNTS, *(key for key, _ in VARIABLES.values())}
+    if missing := sorted(needed - figures.keys()):
+        raise ParseError(
+            f"HPCC's summary lacks {', '.join(missing)}: it was cut off, or another version; see "
+            "hpccoutf.txt"
+        )
+    values = {}
+    for name, (key, factor) in VARIABLES.items():
+        values[name] = factor * positive(figures[key], f"HPCC's {key}")
+    processes, n, block, rows, columns = (whole(figures[key], f"HPCC's {key}", 1) for key in COUNTS)
+    if rows * columns != processes:
+        raise damaged(f"HPL's grid is {rows} by {columns}, but there are {processes} processes")
+    if n % block:
+        raise damaged(f"HPL's N is {n}, not a multiple of {block}")
+    _check_hpl(figures, n)
+    _check_body(figures, body)
+    version = ".".join(figures.get(f"Version{part}", "?") for part in ("Major", "Minor", "Micro"))
+    did = {"processes": processes, "block": block, "n": n}
+    return HpccRun(processes, n, values, f"HPCC {version}", did)
+
+
+def _check_hpl(figures: dict[str, str], n: int) -> None:
+    """Raise ParseError unless HPL's rate follows from its matrix order and time."""
+    seconds = positive(figures.get("HPL_time", ""), "HPCC's HPL_time")
+    rate = positive(figures["HPL_Tflops"], "HPCC's HPL_Tflops")
+    computed = (2 / 3 * n**3 + 3 / 2 * n**2) / seconds / 1e12
+    agree("HPCC's HPL_Tflops", rate, computed, 1e-4 * rate)
+
+
+def _check_body(figures: dict[str, str], body: str) -> None:
+    """Raise ParseError unless each figure of the summary is, within its digits, that of its
+    section."""
+    for key, (section, line, factor) in BODY.items():
+        match = re.search(rf"^{line}", _section(body, section), re.M)
+        if not match:
+            raise ParseError(
+                f"HPCC's section {section} does not give {key}: it was cut off, or another "
+                "version; see hpccoutf.txt"
+            )
+        value = positive(match[1], f"HPCC's {section}") * factor
+        summed = positive(figures[key], f"HPCC's {key}")
+        agree(f"HPCC's {key}", summed, value, unit(match[1]) * factor + unit(figures[key]))
+    rate = positive(figures["PTRANS_GBs"], "HPCC's PTRANS_GBs")
+    for number in re.findall(r"^WALL(?: +\S+){7} +PASSED +(\S+)", body, re.M):
+        # The section has three decimals.
+        if abs(positive(number, "a rate of HPCC's PTRANS") - rate) <= 0.00051:
+            return
+    raise damaged(f"HPCC's PTRANS_GBs is {rate}, but no rate in its section PTRANS is")

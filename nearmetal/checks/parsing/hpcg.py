@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import ParseError, agree, bounded, launches_of, positive, real, whole
+from nearmetal.checks.parsing import (
+    Output,
+    ParseError,
+    agree,
+    damaged,
+    each_launch,
+    positive,
+    real,
+    whole,
+)
 
 #: HPCG prints six significant digits.
 DIGITS = 1e-5
 OPERATIONS, RATES = "Floating Point Operations Summary::", "GFLOP/s Summary::"
 BANDWIDTH, TIME = "GB/s Summary::", "Benchmark Time Summary::"
+COUNTS, LINEAR = "Iteration Count Information::", "Linear System Information::Number of "
 OVERHEAD = "Total with convergence and optimization phase overhead"
 VALID = "Final Summary::HPCG result is VALID with a GFLOP/s rating of"
 INVALID = "Final Summary::HPCG result is"
@@ -31,39 +42,77 @@ class HpcgRun:
     """One complete launch that HPCG calls valid."""
 
     processes: int
-    rate: float  #: the rating, Gflop/s
-    mbytes_per_s: float  #: 1e6 byte/s of the solver, by HPCG's count of reads and writes
-    seconds: float  #: of all sets of the solver
-    payload_bytes: int  #: least number of bytes that processes exchanged
+    #: The rating, Gflop/s.
+    rate: float
+    #: 1e6 byte/s of the solver, by HPCG's count of reads and writes.
+    mbytes_per_s: float
+    #: Of all sets of the solver.
+    seconds: float
+    #: Least number of bytes that processes exchanged.
+    payload_bytes: int
     facts: dict[str, str]
     parts: tuple = ()
-    did: dict = field(default_factory=dict)  #: parameters that HPCG reports
+    #: Parameters that HPCG reports.
+    did: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Edges of a process's grid and the grid of processes, (x, y, z), and the matrix."""
+
+    local: list[int]
+    grid: list[int]
+    rows: int
+    terms: int
+
+    @property
+    def processes(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def faces(self) -> int:
+        """Grid points at all faces between two processes."""
+        (nx, ny, nz), (px, py, pz) = self.local, self.grid
+        along_x = (px - 1) * py * pz * ny * nz
+        along_y = px * (py - 1) * pz * nx * nz
+        along_z = px * py * (pz - 1) * nx * ny
+        return along_x + along_y + along_z
+
+
+@dataclass(frozen=True)
+class _Solver:
+    """Iterations of the solver in all sets."""
+
+    iterations: int
+    sets: int
+    #: Iterations of the reference over those that were needed.
+    slower: float
 
 
 class _Report:
     """Figures by HPCG's names. Raises ParseError for one that is missing."""
 
     def __init__(self, lines: list[str]):
-        pairs = []
+        self._figures: dict[str, str] = {}
         for line in lines:
             name, equals, value = line.partition("=")
             # The figures of the coarse grids have the same names on each level.
-            if equals and (name == "version" or "::" in name) and "::Coarse Grids" not in name:
-                pairs.append((name, value))
-        self._found = dict(pairs)
-        if len(pairs) != len(self._found):
-            raise ParseError("HPCG prints a figure twice: lines of two launches were mixed; rerun")
+            if not equals or "::Coarse Grids" in name or not (name == "version" or "::" in name):
+                continue
+            if name in self._figures:
+                raise damaged(f"HPCG prints {name!r} twice")
+            self._figures[name] = value
 
     def text(self, name: str) -> str:
-        if name not in self._found:
+        if name not in self._figures:
             raise ParseError(
                 f"the report of HPCG lacks {name!r}: it was cut off, or is not of version 3.1; see "
                 "the job's stderr"
             )
-        return self._found[name]
+        return self._figures[name]
 
     def has(self, name: str) -> bool:
-        return name in self._found
+        return name in self._figures
 
     def whole(self, name: str) -> int:
         return whole(self.text(name), f"HPCG's {name}", 1)
@@ -73,16 +122,54 @@ class _Report:
 
     def time(self, name: str) -> float:
         """Seconds, which may be none."""
-        value = real(self.text(name), f"HPCG's {name}")
-        if value < 0:
-            raise ParseError(f"HPCG's {name} is {value}: digits were damaged; rerun")
-        return value
+        seconds = real(self.text(name), f"HPCG's {name}")
+        if seconds < 0:
+            raise damaged(f"HPCG's {name} is {seconds}")
+        return seconds
 
     def agree(self, name: str, computed: float) -> float:
-        """The figure, which the others give as well."""
-        value = self.positive(name)
-        agree(f"HPCG's {name}", value, computed, DIGITS * value)
-        return value
+        """The figure, which others give as well."""
+        figure = self.positive(name)
+        agree(f"HPCG's {name}", figure, computed, DIGITS * figure)
+        return figure
+
+    @property
+    def overhead(self) -> float:
+        """The part of set-up and optimization that HPCG adds to each set of iterations."""
+        optimization = self.time(f"{TIME}Optimization phase")
+        return (optimization + self.time("Setup Information::Setup Time")) / 10
+
+
+@each_launch("HPCG", r"HPCG-Benchmark$", "report of HPCG")
+def parse_hpcg(output: Output) -> HpcgRun:
+    """Every launch in (concatenated) reports of HPCG, in order.
+
+    Method: HPCG 3.1 (Heroux, Dongarra and Luszczek, SAND2013-8752). The rating is the operations
+    of the reference algorithm over the time of the solver and a part of its set-up. Raises
+    ParseError if a report was cut off, if one of HPCG's tests failed, and if figures contradict
+    each other.
+    """
+    report = _Report(output.lines)
+    version = report.text("version")
+    _refuse_a_failed_test(report)
+    problem, solver = _problem(report), _solver(report)
+    code = "optimized"
+    if any("Reference version of" in line for line in output.lines):
+        code = "reference"
+    did = {
+        "processes": problem.processes,
+        "threads": report.whole("Machine Summary::Threads per processes"),
+        **dict(zip(("nx", "ny", "nz"), problem.local)),
+    }
+    return HpcgRun(
+        problem.processes,
+        _rating(report, problem, solver),
+        _bandwidth(report, solver),
+        report.positive(f"{TIME}Total"),
+        EXCHANGES * solver.iterations * 2 * 8 * problem.faces,
+        {"application": f"HPCG {version}, {code} code"},
+        did=did,
+    )
 
 
 def _refuse_a_failed_test(report: _Report) -> None:
@@ -94,114 +181,66 @@ def _refuse_a_failed_test(report: _Report) -> None:
                 "wrongly"
             )
     if not report.has(VALID):
-        said = report.text(INVALID) if report.has(INVALID) else "nothing"
+        result = report.text(INVALID) if report.has(INVALID) else "nothing"
         raise ParseError(
-            f"HPCG says {said!r} of its result instead of VALID: no rating counts; see its report"
+            f"HPCG says {result!r} of its result instead of VALID: no rating counts; see its report"
         )
 
 
-def _problem(report: _Report) -> dict:
-    """Edges of a process's grid, the grid of processes, and the size of the matrix."""
-    axes = ("x", "y", "z")
-    local = [report.whole(f"Local Domain Dimensions::n{axis}") for axis in axes]
-    grid = [report.whole(f"Processor Dimensions::np{axis}") for axis in axes]
-    edges = [report.whole(f"Global Problem Dimensions::Global n{axis}") for axis in axes]
-    processes = report.whole("Machine Summary::Distributed Processes")
-    agree("HPCG's number of processes", processes, grid[0] * grid[1] * grid[2], 0)
+def _problem(report: _Report) -> _Problem:
+    local, grid = [], []
     rows, terms = 1, 1
-    for axis, edge, count, each in zip(axes, edges, grid, local):
-        agree(f"HPCG's global n{axis}", edge, count * each, 0)
+    for axis in ("x", "y", "z"):
+        local.append(report.whole(f"Local Domain Dimensions::n{axis}"))
+        grid.append(report.whole(f"Processor Dimensions::np{axis}"))
+        edge = report.whole(f"Global Problem Dimensions::Global n{axis}")
+        agree(f"HPCG's global n{axis}", edge, local[-1] * grid[-1], 0)
         rows, terms = rows * edge, terms * (3 * edge - 2)
-    linear = "Linear System Information::Number of "
-    agree("HPCG's number of equations", report.whole(f"{linear}Equations"), rows, 0)
-    agree("HPCG's number of nonzero terms", report.whole(f"{linear}Nonzero Terms"), terms, 0)
-    return {"local": local, "grid": grid, "processes": processes, "rows": rows, "terms": terms}
+    problem = _Problem(local, grid, rows, terms)
+    processes = report.whole("Machine Summary::Distributed Processes")
+    agree("HPCG's number of processes", processes, problem.processes, 0)
+    agree("HPCG's number of equations", report.whole(f"{LINEAR}Equations"), rows, 0)
+    agree("HPCG's number of nonzero terms", report.whole(f"{LINEAR}Nonzero Terms"), terms, 0)
+    return problem
 
 
-def _rating(report: _Report, problem: dict, iterations: int, sets: int, slower: float) -> float:
-    """The rating, which follows from operations, times and iterations.
+def _solver(report: _Report) -> _Solver:
+    reference = report.whole(f"{COUNTS}Reference CG iterations per set")
+    needed = report.whole(f"{COUNTS}Optimized CG iterations per set")
+    iterations = report.whole(f"{COUNTS}Total number of optimized iterations")
+    sets, rest = divmod(iterations, needed)
+    if rest or not sets:
+        raise damaged(f"HPCG did {iterations} iterations in sets of {needed}")
+    total = report.whole(f"{COUNTS}Total number of reference iterations")
+    agree("HPCG's number of reference iterations", total, sets * reference, 0)
+    return _Solver(iterations, sets, reference / needed)
 
-    :arg slower: iterations of the reference over those that were needed.
-    """
+
+def _rating(report: _Report, problem: _Problem, solver: _Solver) -> float:
+    """The rating, which follows from operations, times and iterations."""
+    iterations, sets = solver.iterations, solver.sets
     operations = [report.positive(f"{OPERATIONS}Raw {part}") for part in PARTS]
-    vectors = (3 * iterations + sets) * 2 * problem["rows"]
+    vectors = (3 * iterations + sets) * 2 * problem.rows
     report.agree(f"{OPERATIONS}Raw DDOT", vectors)
     report.agree(f"{OPERATIONS}Raw WAXPBY", vectors)
-    report.agree(f"{OPERATIONS}Raw SpMV", (iterations + sets) * 2 * problem["terms"])
+    report.agree(f"{OPERATIONS}Raw SpMV", (iterations + sets) * 2 * problem.terms)
     total = report.agree(f"{OPERATIONS}Total", sum(operations))
-    counted = report.agree(f"{OPERATIONS}Total with convergence overhead", total * slower)
+    counted = report.agree(f"{OPERATIONS}Total with convergence overhead", total * solver.slower)
     seconds = report.positive(f"{TIME}Total")
     for part, done in zip(PARTS, operations):
         report.agree(f"{RATES}Raw {part}", done / report.positive(f"{TIME}{part}") / 1e9)
     report.agree(f"{RATES}Raw Total", total / seconds / 1e9)
     report.agree(f"{RATES}Total with convergence overhead", counted / seconds / 1e9)
-    spent = seconds + sets * _overhead(report)
-    report.agree(f"{RATES}{OVERHEAD}", counted / spent / 1e9)
-    return report.agree(VALID, counted / spent / 1e9)
+    rating = counted / (seconds + sets * report.overhead) / 1e9
+    report.agree(f"{RATES}{OVERHEAD}", rating)
+    return report.agree(VALID, rating)
 
 
-def _overhead(report: _Report) -> float:
-    """The part of set-up and optimization that HPCG adds to each set of iterations."""
-    return (
-        report.time(f"{TIME}Optimization phase") + report.time("Setup Information::Setup Time")
-    ) / 10
-
-
-def _bandwidth(report: _Report, sets: int, slower: float) -> float:
+def _bandwidth(report: _Report, solver: _Solver) -> float:
     """1e6 byte/s. HPCG counts what its algorithm reads and writes; caches may save some."""
     reads, writes = (report.positive(f"{BANDWIDTH}Raw {way} B/W") for way in ("Read", "Write"))
     both = report.agree(f"{BANDWIDTH}Raw Total B/W", reads + writes)
     seconds = report.positive(f"{TIME}Total")
-    spent = seconds + sets * _overhead(report)
-    report.agree(f"{BANDWIDTH}{OVERHEAD}", both * slower * seconds / spent)
+    spent = seconds + solver.sets * report.overhead
+    report.agree(f"{BANDWIDTH}{OVERHEAD}", both * solver.slower * seconds / spent)
     return 1e3 * both
-
-
-def _parse(lines: list[str]) -> HpcgRun:
-    report = _Report(lines)
-    version = report.text("version")
-    _refuse_a_failed_test(report)
-    problem = _problem(report)
-    counts = "Iteration Count Information::"
-    reference = report.whole(f"{counts}Reference CG iterations per set")
-    needed = report.whole(f"{counts}Optimized CG iterations per set")
-    iterations = report.whole(f"{counts}Total number of optimized iterations")
-    sets, rest = divmod(iterations, needed)
-    if rest or not sets:
-        raise ParseError(f"HPCG did {iterations} iterations in sets of {needed}: rerun")
-    total = report.whole(f"{counts}Total number of reference iterations")
-    agree("HPCG's number of reference iterations", total, sets * reference, 0)
-    slower = reference / needed
-    nx, ny, nz = problem["local"]
-    px, py, pz = problem["grid"]
-    faces = (
-        (px - 1) * py * pz * ny * nz + px * (py - 1) * pz * nx * nz + px * py * (pz - 1) * nx * ny
-    )
-    theirs = any("Reference version of" in line for line in lines)
-    return HpcgRun(
-        problem["processes"],
-        _rating(report, problem, iterations, sets, slower),
-        _bandwidth(report, sets, slower),
-        report.positive(f"{TIME}Total"),
-        EXCHANGES * iterations * 2 * 8 * faces,
-        {"application": f"HPCG {version}, {'reference' if theirs else 'optimized'} code"},
-        did={
-            "processes": problem["processes"],
-            "threads": report.whole("Machine Summary::Threads per processes"),
-            "nx": nx,
-            "ny": ny,
-            "nz": nz,
-        },
-    )
-
-
-@bounded
-def parse_hpcg(text: str) -> list[HpcgRun]:
-    """Every launch in (concatenated) reports of HPCG, in order.
-
-    Method: HPCG 3.1 (Heroux, Dongarra and Luszczek, SAND2013-8752). The rating is the operations
-    of the reference algorithm over the time of the solver and a part of its set-up. Raises
-    ParseError if a report was cut off, if one of HPCG's tests failed, and if figures contradict
-    each other.
-    """
-    return [_parse(lines) for lines in launches_of(text, r"HPCG-Benchmark$", "report of HPCG")]

@@ -1,8 +1,10 @@
 """Head of the output of IMB-MPI1 (Intel MPI Benchmarks): its command line and message sizes."""
 
+from __future__ import annotations
+
 import re
 
-from nearmetal.checks.parsing import ParseError, whole
+from nearmetal.checks.parsing import damaged, whole
 from nearmetal.checks.parsing.request import options
 
 
@@ -10,13 +12,10 @@ def imb_call(lines: list[str]) -> dict:
     """The command-line options that IMB reports, by name. Raises ParseError if it reports none."""
     calls = [line for line in lines if re.match(r"# (?:\S*/)?IMB-\S+( |$)", line)]
     if len(calls) != 1:
-        raise ParseError(
-            f"IMB prints its command line {len(calls)} times instead of once: lines were lost; "
-            "rerun"
-        )
-    begin = lines.index(calls[0])
+        raise damaged(f"IMB prints its command line {len(calls)} times instead of once")
     words = calls[0].split()[2:]
-    for line in lines[begin + 1 :]:  # a long command line continues on the next line
+    for line in lines[lines.index(calls[0]) + 1 :]:
+        # A long command line continues on the next line.
         if not re.match(r"#  +\S", line):
             break
         words += line[1:].split()
@@ -29,19 +28,15 @@ def imb_sizes(lines: list[str], call: dict, low: int, high: int) -> tuple[int, i
 
     Raises ParseError if IMB's lines with both lengths disagree.
     """
-    asked = str(call.get("msglog", f"{low}:{high}")).split(":")
-    exponents = [whole(text, "an exponent of IMB's -msglog") for text in asked]
+    words = str(call.get("msglog", f"{low}:{high}")).split(":")
+    exponents = [whole(text, "an exponent of IMB's -msglog") for text in words]
     if len(exponents) == 1:
         exponents = [0, *exponents]
     if len(exponents) != 2 or not exponents[0] <= exponents[1] <= 40:
-        raise ParseError(
-            f"IMB's command line has -msglog {call.get('msglog')!r}, which is not a range: rerun"
-        )
-    for name, wanted in (("Minimum", 0), ("Maximum", 1 << exponents[1])):
-        said = [line for line in lines if line.startswith(f"# {name} message length in bytes:")]
-        if len(said) != 1 or said[0].split(":")[1].strip() != str(wanted):
-            raise ParseError(
-                f"IMB's {name.lower()} message length is not given as {wanted} bytes: lines were "
-                "damaged; rerun"
-            )
+        raise damaged(f"IMB's command line has -msglog {call.get('msglog')!r}, which is no range")
+    for name, length in (("Minimum", 0), ("Maximum", 1 << exponents[1])):
+        title = f"# {name} message length in bytes:"
+        lengths = [line.removeprefix(title).strip() for line in lines if line.startswith(title)]
+        if lengths != [str(length)]:
+            raise damaged(f"IMB's {name.lower()} message length is not given as {length} bytes")
     return 1 << exponents[0], 1 << exponents[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import ParseError, bounded, words_of
+from nearmetal.checks.parsing import bounded, damaged, words_of
 
 #: Settings that jvm.sh prints for each launch. `buffers` is there where they are not arrays.
 SETTINGS, BUFFERS = "library device heap gc pages", " buffers"
@@ -18,10 +18,14 @@ PRODUCT = re.compile(r"# nearmetal product: (vectors|elements)")
 class JvmRun:
     """JVM settings and warm-up of all launches in a job's output."""
 
-    settings: str  #: such as `library=express device=niodev heap=256MB gc=serial pages=default`
-    warm_up: str  #: whether the JIT compiler was idle when the clock started
-    did: list[dict] = field(default_factory=list)  #: the settings of each launch, by name
-    product: str = ""  #: by what CG multiplied: `vectors`, `elements` or `elements, vectors`
+    #: Such as `library=express device=niodev heap=256MB gc=serial pages=default`.
+    settings: str
+    #: Whether the JIT compiler was idle when the clock started.
+    warm_up: str
+    #: The settings of each launch, by name.
+    did: list[dict] = field(default_factory=list)
+    #: By what CG multiplied: `vectors`, `elements` or `elements, vectors`.
+    product: str = ""
 
 
 @bounded
@@ -31,10 +35,10 @@ def parse_jvm(text: str) -> JvmRun | None:
     settings = [line.partition(": ")[2] for line in lines if line.startswith("# nearmetal jvm")]
     if not settings:
         return None
-    did = [
-        words_of(each, "the settings of a JVM", SETTINGS + BUFFERS * (f"{BUFFERS}=" in each))
-        for each in settings
-    ]
+    did = []
+    for setting in settings:
+        names = SETTINGS + BUFFERS * (f"{BUFFERS}=" in setting)
+        did.append(words_of(setting, "the settings of a JVM", names))
     stable = _words(lines, "warm_up", WARM_UP, "whether the JIT compiler was idle")
     products = _words(lines, "product", PRODUCT, "by what CG multiplied")
     warm_up = "settled"
@@ -48,8 +52,12 @@ def parse_jvm(text: str) -> JvmRun | None:
 
 def _words(lines: list[str], key: str, form: re.Pattern, what: str) -> list[str]:
     """What each line of a key says. Raises ParseError for a line of another form."""
-    told = [line for line in lines if line.startswith(f"# nearmetal {key}")]
-    words = [found[1] for found in map(form.fullmatch, told) if found]
-    if len(words) != len(told):
-        raise ParseError(f"a line does not say {what}: rerun")
+    words = []
+    for line in lines:
+        if not line.startswith(f"# nearmetal {key}"):
+            continue
+        match = form.fullmatch(line)
+        if not match:
+            raise damaged(f"{line!r} does not say {what}")
+        words.append(match[1])
     return words

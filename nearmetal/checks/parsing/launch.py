@@ -1,18 +1,10 @@
 """Output of ``src/launch.c``."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    END,
-    ParseError,
-    bounded,
-    expect_ranks,
-    facts_of,
-    launches_of,
-    positive,
-    whole,
-    words_of,
-)
+from nearmetal.checks.parsing import Output, ParseError, each_launch, positive, whole, words_of
 
 
 @dataclass(frozen=True)
@@ -20,37 +12,29 @@ class Launch:
     """One complete launch."""
 
     processes: int
-    seconds: float  #: from the launcher's call to the end of MPI_Init on the first process
-    mpi_init_seconds: float  #: within MPI_Init, on the slowest process
+    #: From the launcher's call to the end of MPI_Init on the first process.
+    seconds: float
+    #: Within MPI_Init, on the slowest process.
+    mpi_init_seconds: float
     facts: dict[str, str] = field(default_factory=dict)
-    did: dict = field(default_factory=dict)  #: parameters that the program reports
+    #: Parameters that the program reports.
+    did: dict = field(default_factory=dict)
 
 
-def _parse_launch(lines: list[str]) -> Launch:
-    if END not in lines:
-        raise ParseError(
-            'the output stops before "# nearmetal complete": the job was cut off; rerun'
-        )
-    facts = facts_of(lines, ("mpi_library", "compiler", "launch"), "launch")
-    given = facts.pop("launch")
-    if "since_asked_s=" not in given:
+@each_launch("launch")
+def parse_launch(output: Output) -> Launch:
+    """Every launch in the output of ``src/launch.c``, in order. Raises ParseError on truncated or
+    non-numeric results."""
+    facts = output.facts("mpi_library", "compiler", "launch")
+    measured = facts.pop("launch")
+    if "since_asked_s=" not in measured:
         raise ParseError(
             "the output does not say when the launcher was called: start the program with "
             "--since $(date +%s.%N)"
         )
-    reported = words_of(given, "the line of the launch", "processes mpi_init_s since_asked_s")
-    processes = whole(reported["processes"], "the number of processes", 1)
-    seconds = positive(reported["since_asked_s"], "the time since the launcher was called")
-    within = positive(reported["mpi_init_s"], "the time within MPI_Init")
-    expect_ranks(facts, processes, "launch")
+    words = words_of(measured, "the line of the launch", "processes mpi_init_s since_asked_s")
+    processes = whole(words["processes"], "the number of processes", 1)
+    seconds = positive(words["since_asked_s"], "the time since the launcher was called")
+    within = positive(words["mpi_init_s"], "the time within MPI_Init")
+    output.expect_ranks(facts, processes)
     return Launch(processes, seconds, within, facts, {"ranks": processes})
-
-
-@bounded
-def parse_launch(text: str) -> list[Launch]:
-    """Every launch in the output of ``src/launch.c``, in order. Raises ParseError on truncated or
-    non-numeric results."""
-    return [
-        _parse_launch(lines)
-        for lines in launches_of(text, r"# nearmetal program: launch", "launch")
-    ]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
-    ParseError,
-    backed,
-    bounded,
+    Output,
+    damaged,
+    each_launch,
     hosts_of,
-    launches_of,
     positive,
-    reported,
+    reason_of,
     whole,
 )
 from nearmetal.model.round_robin import pairs
@@ -25,14 +24,18 @@ REASONS = (
     "bandwidth not done in time",
     "a message arrived changed",
 )
+#: Two ranks, the smaller one first.
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Link:
     """A link in one repeat."""
 
-    latency_us: float  #: half round trip of 1 B
-    gbps: float  #: from the first rank of the pair to the second
+    #: Half round trip of 1 B.
+    latency_us: float
+    #: From the first rank of the pair to the second, and back.
+    gbps: float
     gbps_back: float
 
 
@@ -40,72 +43,70 @@ class Link:
 class Launch:
     """One complete launch."""
 
-    nodes: tuple[str, ...]  #: host of each rank
-    #: Ranks of a pair, the smaller one first -> its values, one for each repeat that was done.
-    links: dict[tuple[int, int], list[Link]] = field(default_factory=dict)
-    #: Ranks of a pair -> why a repeat was not done, one for each such repeat.
-    failed: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+    #: Host of each rank.
+    nodes: tuple[str, ...]
+    #: Values of a pair, one for each repeat that was done.
+    links: dict[Pair, list[Link]] = field(default_factory=dict)
+    #: Why a repeat was not done, one for each such repeat.
+    failed: dict[Pair, list[str]] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
-    did: dict = field(default_factory=dict)  #: parameters that the program reports
+    #: Parameters that the program reports.
+    did: dict = field(default_factory=dict)
 
 
-def _parse_line(words: list[str], ranks: int, repeats: int) -> tuple[tuple[int, int], int, object]:
-    """(pair, repeat, Link or the reason why there is none)."""
-    if len(words) < 6:
-        raise ParseError(f"a link is {' '.join(words)!r}: words were lost; rerun")
-    first, second, repeat = (
-        whole(word, what) for word, what in zip(words[1:4], ("a rank", "a rank", "a repeat"))
-    )
-    if not first < second < ranks or repeat >= repeats:
-        raise ParseError(f"a link is {' '.join(words)!r}, which was not measured: rerun")
-    if words[4] == "failed":
-        reason = " ".join(words[5:])
-        if reason not in REASONS:
-            raise ParseError(f"a link failed for {reason!r}: words were lost; rerun")
-        return (first, second), repeat, reason
-    if len(words) != 7:
-        raise ParseError(f"a link is {' '.join(words)!r}: lines were mixed; rerun")
-    figures = zip(words[4:], ("a latency", "a bandwidth", "a bandwidth"))
-    return (first, second), repeat, Link(*(positive(word, what) for word, what in figures))
-
-
-def _parse_launch(lines: list[str]) -> Launch:
-    names = "seconds repeats rounds alone bytes"
-    facts, given, did, ranks = reported(lines, "links", names)
-    nodes = hosts_of(facts, ranks)
-    launch = Launch(nodes, facts=facts, did=did)
-    repeats = whole(given["repeats"], "the number of repeats", 1)
-    rounds = whole(given["rounds"], "the number of rounds", 1)
-    backed(rounds * (ranks // 2) * repeats, lines, "links")
-    told: dict[tuple[tuple[int, int], int], object] = {}
-    for line in lines:
-        if not line.startswith("link "):
-            continue
-        pair, repeat, found = _parse_line(line.split(), ranks, repeats)
-        # Both ranks of a pair may say that it failed, and the one that sent last does not know it.
-        if isinstance(told.get((pair, repeat), ""), str):
-            told[pair, repeat] = found
-        elif not isinstance(found, str):
-            raise ParseError(f"the link {line!r} was printed twice: lines were mixed; rerun")
-    for pair in pairs(ranks, rounds):
-        for repeat in range(repeats):
-            found = told.pop((pair, repeat), SILENT)
-            if isinstance(found, Link):
-                launch.links.setdefault(pair, []).append(found)
-            else:
-                launch.failed.setdefault(pair, []).append(str(found))
-    if told:
-        (pair, _), *_ = told
-        raise ParseError(f"the link of ranks {pair} was not asked for: lines were mixed; rerun")
-    return launch
-
-
-@bounded
-def parse_links(text: str) -> list[Launch]:
+@each_launch("links")
+def parse_links(output: Output) -> Launch:
     """Every launch in the output of ``src/links.c``, in order.
 
     A pair that failed is a result. Raises ParseError on truncated or damaged output.
     """
-    return [
-        _parse_launch(lines) for lines in launches_of(text, r"# nearmetal program: links", "links")
-    ]
+    facts, words, did = output.on_nodes("seconds repeats rounds alone bytes")
+    launch = Launch(hosts_of(facts), facts=facts, did=did)
+    ranks = len(launch.nodes)
+    repeats = whole(words["repeats"], "the number of repeats", 1)
+    rounds = whole(words["rounds"], "the number of rounds", 1)
+    output.expect_lines_for(rounds * (ranks // 2) * repeats)
+    results = _results(output, ranks, repeats)
+    for pair in pairs(ranks, rounds):
+        for repeat in range(repeats):
+            result = results.pop((pair, repeat), SILENT)
+            if isinstance(result, Link):
+                launch.links.setdefault(pair, []).append(result)
+            else:
+                launch.failed.setdefault(pair, []).append(result)
+    for pair, _ in results:
+        raise damaged(f"the link of ranks {pair} was not asked for")
+    return launch
+
+
+def _results(output: Output, ranks: int, repeats: int) -> dict[tuple[Pair, int], Link | str]:
+    """(Pair, repeat) -> its link, or the reason why there is none."""
+    results: dict[tuple[Pair, int], Link | str] = {}
+    for line in output.lines:
+        if not line.startswith("link "):
+            continue
+        pair, repeat, result = _parse_line(line, ranks, repeats)
+        # Both ranks of a pair may say that it failed, and the one that sent last does not know it.
+        if isinstance(results.get((pair, repeat), ""), str):
+            results[pair, repeat] = result
+        elif isinstance(result, Link):
+            raise damaged(f"the link {line!r} was printed twice")
+    return results
+
+
+def _parse_line(line: str, ranks: int, repeats: int) -> tuple[Pair, int, Link | str]:
+    """(Pair, repeat, its link or the reason why there is none)."""
+    words = line.split()
+    if len(words) < 6:
+        raise damaged(f"a link is {line!r}")
+    pair = whole(words[1], "a rank"), whole(words[2], "a rank")
+    repeat = whole(words[3], "a repeat")
+    if not pair[0] < pair[1] < ranks or repeat >= repeats:
+        raise damaged(f"a link is {line!r}, which was not measured")
+    if words[4] == "failed":
+        return pair, repeat, reason_of(words[5:], REASONS)
+    if len(words) != 7:
+        raise damaged(f"a link is {line!r}")
+    latency = positive(words[4], "a latency")
+    there, back = (positive(word, "a bandwidth") for word in words[5:])
+    return pair, repeat, Link(latency, there, back)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
-    ParseError,
-    backed,
-    bounded,
-    launches_of,
+    Output,
+    damaged,
+    each_launch,
     positive,
+    ranks_of,
     real,
-    reported,
+    reason_of,
     whole,
+    words_of,
 )
 from nearmetal.model.node_metrics import NAMES
 
@@ -21,105 +21,103 @@ from nearmetal.model.node_metrics import NAMES
 SILENT = "the node does not answer"
 #: What the program says of a value that a node does not have.
 REASONS = ("a rank of the node does not answer", "not done in time", "a wrong result")
+#: Number of a node, repeat and metric.
+Key = tuple[int, int, str]
 
 
 @dataclass
 class Launch:
     """One complete launch."""
 
-    nodes: tuple[str, ...]  #: hosts, in the order of their first ranks
-    cpus: tuple[int, ...]  #: CPUs that each node allows the program; -1: the kernel did not say
+    #: Hosts, in the order of their first ranks.
+    nodes: tuple[str, ...]
+    #: CPUs that each node allows the program; -1: the kernel did not say.
+    cpus: tuple[int, ...]
     #: (Metric, number of a node) -> its values, one for each repeat that was done.
     values: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     #: The same -> why a repeat was not done, one for each such repeat.
     failed: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
-    did: dict = field(default_factory=dict)  #: parameters that the program reports
+    #: Parameters that the program reports.
+    did: dict = field(default_factory=dict)
 
     def of_nodes(self, metric: str) -> dict[int, float]:
         """Number of a node -> the mean of its values; nodes without a value are left out."""
-        return {
-            node: sum(values) / len(values)
-            for (name, node), values in self.values.items()
-            if name == metric
-        }
+        means = {}
+        for (name, node), values in self.values.items():
+            if name == metric:
+                means[node] = sum(values) / len(values)
+        return means
+
+
+@each_launch("nodes")
+def parse_nodes(output: Output) -> Launch:
+    """Every launch in the output of ``src/nodes.c``, in order.
+
+    A node that failed is a result. Raises ParseError on truncated or damaged output.
+    """
+    facts, words, did = output.on_nodes("seconds repeats at_once megabytes nodes")
+    hosts = _hosts(facts)
+    if len(hosts) != did["nodes"]:
+        raise damaged(f"the ranks ran on {len(hosts)} hosts, but nodes measured {did['nodes']:g}")
+    launch = Launch(tuple(hosts), tuple(hosts.values()), facts=facts, did=did)
+    repeats = whole(words["repeats"], "the number of repeats", 1)
+    output.expect_lines_for(len(NAMES) * len(hosts) * repeats)
+    results = _results(output, len(hosts), repeats)
+    for name in NAMES:
+        for node in range(len(hosts)):
+            for repeat in range(repeats):
+                result = results.get((node, repeat, name), SILENT)
+                if isinstance(result, str):
+                    launch.failed.setdefault((name, node), []).append(result)
+                else:
+                    launch.values.setdefault((name, node), []).append(result)
+    return launch
+
+
+def _hosts(facts: dict[str, str]) -> dict[str, int]:
+    """Host -> CPUs that it allows, in the order of the hosts' first ranks."""
+    ranks = ranks_of(facts)
+    hosts: dict[str, int] = {}
+    for rank in range(len(ranks)):
+        words = words_of(ranks[f"rank {rank}"], "the place of a rank", "host cpu allowed_cpus")
+        hosts.setdefault(words["host"], int(words["allowed_cpus"]))
+    return hosts
+
+
+def _results(output: Output, nodes: int, repeats: int) -> dict[Key, float | str]:
+    """What was printed of each value: the value, or the reason why there is none."""
+    results: dict[Key, float | str] = {}
+    for line in output.lines:
+        if not line.startswith("node "):
+            continue
+        key, result = _parse_line(line, nodes, repeats)
+        if key in results:
+            raise damaged(f"{line!r} was printed twice")
+        results[key] = result
+    return results
+
+
+def _parse_line(line: str, nodes: int, repeats: int) -> tuple[Key, float | str]:
+    words = line.split()
+    if len(words) < 5:
+        raise damaged(f"a node's value is {line!r}")
+    node, repeat, metric = whole(words[1], "a node"), whole(words[2], "a repeat"), words[3]
+    if node >= nodes or repeat >= repeats or metric not in NAMES:
+        raise damaged(f"a node's value is {line!r}, which was not measured")
+    key = node, repeat, metric
+    if words[4] == "failed":
+        return key, reason_of(words[5:], REASONS)
+    if len(words) != 5:
+        raise damaged(f"a node's value is {line!r}")
+    return key, _value(metric, words[4])
 
 
 def _value(metric: str, word: str) -> float:
     """A value of a metric; only noise may be 0. Raises ParseError."""
     if metric != "noise":
         return positive(word, metric.replace("_", " "))
-    value = real(word, "noise")
-    if not 0 <= value < 100:
-        raise ParseError(f"noise is {word} percent of the time: digits were damaged; rerun")
-    return value
-
-
-def _parse_line(
-    words: list[str], nodes: int, repeats: int
-) -> tuple[tuple[int, int, str], float | str]:
-    """((node, repeat, metric), the value or the reason why there is none)."""
-    if len(words) < 5:
-        raise ParseError(f"a node's value is {' '.join(words)!r}: words were lost; rerun")
-    node, repeat = whole(words[1], "a node"), whole(words[2], "a repeat")
-    if node >= nodes or repeat >= repeats or words[3] not in NAMES:
-        raise ParseError(f"a node's value is {' '.join(words)!r}, which was not measured: rerun")
-    if words[4] == "failed":
-        reason = " ".join(words[5:])
-        if reason not in REASONS:
-            raise ParseError(f"a node failed for {reason!r}: words were lost; rerun")
-        return (node, repeat, words[3]), reason
-    if len(words) != 5:
-        raise ParseError(f"a node's value is {' '.join(words)!r}: lines were mixed; rerun")
-    return (node, repeat, words[3]), _value(words[3], words[4])
-
-
-def _hosts(facts: dict[str, str], ranks: int) -> dict[str, int]:
-    """Host -> CPUs that it allows, in the order of the hosts' first ranks."""
-    hosts: dict[str, int] = {}
-    for rank in range(ranks):
-        found = re.fullmatch(r"host=(\S+) cpu=\S+ allowed_cpus=(-?\d+)", facts[f"rank {rank}"])
-        if found:  # as `expect_ranks` wants it
-            hosts.setdefault(found[1], int(found[2]))
-    return hosts
-
-
-def _parse_launch(lines: list[str]) -> Launch:
-    names = "seconds repeats at_once megabytes nodes"
-    facts, given, did, ranks = reported(lines, "nodes", names)
-    hosts = _hosts(facts, ranks)
-    if len(hosts) != did["nodes"]:
-        raise ParseError(
-            f"the ranks ran on {len(hosts)} hosts, but nodes measured {did['nodes']:g}: lines were "
-            "lost; rerun"
-        )
-    launch = Launch(tuple(hosts), tuple(hosts.values()), facts=facts, did=did)
-    repeats = whole(given["repeats"], "the number of repeats", 1)
-    backed(len(NAMES) * len(hosts) * repeats, lines, "nodes")
-    told: dict[tuple[int, int, str], float | str] = {}
-    for line in lines:
-        if line.startswith("node "):
-            key, found = _parse_line(line.split(), len(hosts), repeats)
-            if key in told:
-                raise ParseError(f"{line!r} was printed twice: lines were mixed; rerun")
-            told[key] = found
-    for name in NAMES:
-        for node in range(len(hosts)):
-            for repeat in range(repeats):
-                found = told.get((node, repeat, name), SILENT)
-                if isinstance(found, str):
-                    launch.failed.setdefault((name, node), []).append(found)
-                else:
-                    launch.values.setdefault((name, node), []).append(found)
-    return launch
-
-
-@bounded
-def parse_nodes(text: str) -> list[Launch]:
-    """Every launch in the output of ``src/nodes.c``, in order.
-
-    A node that failed is a result. Raises ParseError on truncated or damaged output.
-    """
-    return [
-        _parse_launch(lines) for lines in launches_of(text, r"# nearmetal program: nodes", "nodes")
-    ]
+    percent = real(word, "noise")
+    if not 0 <= percent < 100:
+        raise damaged(f"noise is {word} percent of the time")
+    return percent

@@ -1,17 +1,16 @@
 """Output of ``src/osnoise.c``."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
-    END,
+    Output,
     ParseError,
     agree,
-    bounded,
+    damaged,
+    each_launch,
     fact,
-    facts_of,
-    launches_of,
-    numbers_of,
-    own_lines,
     real,
     whole,
     words_of,
@@ -19,31 +18,34 @@ from nearmetal.checks.parsing import (
 
 #: Number of equal parts of the measuring time that are reported.
 PARTS = 10
+COLUMNS = ["#cpu", "quanta", "shortest[ns]", "detours", "longest[ns]", "lost[%]"]
 
 
 @dataclass(frozen=True)
 class Core:
     quanta: int
-    shortest_ns: int  #: time of an uninterrupted quantum
+    #: Time of an uninterrupted quantum.
+    shortest_ns: int
     detours: int
-    longest_us: float  #: longest detour
-    lost_percent: float  #: percent of the time spent in detours
+    #: Longest detour.
+    longest_us: float
+    #: Percent of the time spent in detours.
+    lost_percent: float
 
 
 @dataclass
 class NoiseRun:
     """One complete launch."""
 
-    cores: dict[int, Core] = field(default_factory=dict)  #: by CPU number
+    #: By CPU number.
+    cores: dict[int, Core] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
-    histogram: dict[int, int] = field(
-        default_factory=dict
-    )  #: lower bound of a bin in ns -> number of detours up to twice as long
-    parts: list[float] = field(
-        default_factory=list
-    )  #: percent lost in each tenth of the time, mean over the cores
-    complete: bool = False
-    did: dict = field(default_factory=dict)  #: parameters that the program reports
+    #: Lower bound of a bin in ns -> number of detours up to twice as long.
+    histogram: dict[int, int] = field(default_factory=dict)
+    #: Percent lost in each tenth of the time, mean over the cores.
+    parts: list[float] = field(default_factory=list)
+    #: Parameters that the program reports.
+    did: dict = field(default_factory=dict)
 
     @property
     def share_lost(self) -> float:
@@ -56,9 +58,13 @@ class NoiseRun:
         return max(core.lost_percent for core in self.cores.values())
 
     @property
+    def detours(self) -> int:
+        return sum(core.detours for core in self.cores.values())
+
+    @property
     def detours_per_second(self) -> float:
         """Detours per second of a core, mean over the cores."""
-        return sum(core.detours for core in self.cores.values()) / len(self.cores) / self.seconds
+        return self.detours / len(self.cores) / self.seconds
 
     @property
     def longest_us(self) -> float:
@@ -69,10 +75,60 @@ class NoiseRun:
         return self.did["seconds"]
 
 
-COLUMNS = ["#cpu", "quanta", "shortest[ns]", "detours", "longest[ns]", "lost[%]"]
+@each_launch("osnoise")
+def parse_noise(output: Output) -> NoiseRun:
+    """Every launch in the output of ``src/osnoise.c``, in order, with the detours of each CPU from
+    a fixed quantum of work.
+
+    Method: fixed work quanta; detours as in Beckman et al. (IEEE Cluster 2006). Raises ParseError
+    on truncated or non-numeric results, and if no CPU had a detour.
+    """
+    run = NoiseRun(facts=output.facts("compiler", "method"))
+    run.did = output.method(run.facts, "seconds steps cpus")
+    _read_lines(run, output.own_lines())
+    if len(run.cores) != run.did["cpus"]:
+        raise damaged(f"{len(run.cores)} of {run.did['cpus']:.0f} CPUs are in the table")
+    if not run.detours:
+        raise ParseError(
+            f"nothing interrupted any CPU within {run.seconds:g} s: measure longer (-S "
+            "osnoise.seconds)"
+        )
+    if not run.histogram or len(run.parts) != PARTS:
+        raise damaged(f"no histogram, or {len(run.parts)} parts of the time instead of {PARTS}")
+    _check(run)
+    return run
 
 
-def _core(words: list[str], run: NoiseRun) -> None:
+def _read_lines(run: NoiseRun, lines: list[str]) -> None:
+    in_table = False
+    for line in lines:
+        key, value = fact(line)
+        if key == "detours":
+            _add_bin(run, value)
+        elif key == "parts":  # a quiet tenth may have lost nothing
+            words = words_of(value, "the parts of the time", "variable percent")["percent"]
+            run.parts += [real(number, "a part of the time lost") for number in words.split(",")]
+        elif line.startswith("#cpu"):
+            if line.split() != COLUMNS:
+                raise damaged(f"{line!r} is not the head of the table of CPUs")
+            in_table = True
+        elif in_table and line and not line.startswith("#"):
+            _add_core(run, line)
+
+
+def _add_bin(run: NoiseRun, value: str) -> None:
+    words = words_of(value, "a bin of detours", "from_ns count")
+    low = whole(words["from_ns"], "the least ns of a bin", 1)
+    # Bounds of bins are powers of two.
+    if low in run.histogram or low & (low - 1):
+        raise damaged(f"the bin of {low} ns appears twice, or is not a bin")
+    run.histogram[low] = whole(words["count"], "the detours of a bin", 1)
+
+
+def _add_core(run: NoiseRun, line: str) -> None:
+    words = line.split()
+    if len(words) != len(COLUMNS):
+        raise damaged(f"{line!r} is not a row of the table of CPUs")
     cpu = whole(words[0], "a CPU")
     where = f"of CPU {cpu}"
     quanta = whole(words[1], f"{where} the number of quanta", 1)
@@ -81,7 +137,7 @@ def _core(words: list[str], run: NoiseRun) -> None:
     longest = whole(words[4], f"{where} the longest detour")
     lost = real(words[5], f"{where} the time lost")
     if cpu in run.cores:
-        raise ParseError(f"CPU {cpu} is in the table twice: lines were mixed; rerun")
+        raise damaged(f"CPU {cpu} is in the table twice")
     time = run.seconds * 1e9
     # Quanta and lost time together. Each part of the run may end a detour later than requested.
     elapsed = quanta * shortest / max(1 - lost / 100, 1e-8)
@@ -91,94 +147,19 @@ def _core(words: list[str], run: NoiseRun) -> None:
     fits = fits and longest <= 2 * taken + 1e6 and taken <= 1.5 * detours * longest + 1e6
     fits = fits and 0.3 * time <= elapsed <= 1.2 * time + PARTS * longest
     if not fits:
-        raise ParseError(
-            f"the figures {where} do not agree ({' '.join(words)}) in {run.seconds:g} s: digits "
-            "were damaged; rerun"
-        )
+        raise damaged(f"the figures {where} do not agree ({line}) in {run.seconds:g} s")
     run.cores[cpu] = Core(quanta, shortest, detours, longest / 1e3, lost)
 
 
 def _check(run: NoiseRun) -> None:
     """Raise ParseError unless the histogram and the parts agree with the table."""
-    detours = sum(core.detours for core in run.cores.values())
-    agree("the number of detours", detours, sum(run.histogram.values()), 0)
+    agree("the number of detours", run.detours, sum(run.histogram.values()), 0)
     top = max(run.histogram)
     if not top <= run.longest_us * 1e3 < 2 * top:
-        raise ParseError(
-            f"the longest detour is {run.longest_us} us, but the histogram ends at {top} ns: "
-            "digits were damaged; rerun"
-        )
-    if len(run.parts) != PARTS:
-        raise ParseError(
-            f"{len(run.parts)} parts of the time instead of {PARTS}: lines were damaged; rerun"
+        raise damaged(
+            f"the longest detour is {run.longest_us} us, but the histogram ends at {top} ns"
         )
     # A part ends with a quantum. So it is longer than a tenth by one detour at most.
     mean = sum(run.parts) / PARTS
     longer = 0.02 + run.longest_us / (run.seconds * 1e6 / PARTS)
     agree("the share of time lost", run.share_lost, mean, longer * mean + 1e-6)
-
-
-def _read_table(run: NoiseRun, lines: list[str]) -> None:
-    in_table = False
-    for line in lines:
-        key, value = fact(line)
-        if key == "detours":
-            words = words_of(value, "a bin of detours", "from_ns count")
-            low = whole(words["from_ns"], "the least ns of a bin", 1)
-            if low in run.histogram or low & (low - 1):
-                raise ParseError(f"the bin of {low} ns appears twice, or is not a bin: rerun")
-            run.histogram[low] = whole(words["count"], "the detours of a bin", 1)
-        elif key == "parts":  # a quiet tenth may have lost nothing
-            given = words_of(value, "the parts of the time", "variable percent")["percent"]
-            run.parts += [real(number, "a part of the time lost") for number in given.split(",")]
-        elif line.startswith("#cpu"):
-            if line.split() != COLUMNS:
-                raise ParseError(f"{line!r} is not the head of the table of CPUs: rerun")
-            in_table = True
-        elif in_table and line and not line.startswith("#"):
-            row = line.split()
-            if len(row) != len(COLUMNS):
-                raise ParseError(f"{line!r} is not a row of the table of CPUs: rerun")
-            _core(row, run)
-        run.complete = run.complete or line == END
-
-
-def _parse_noise(lines: list[str]) -> NoiseRun:
-    run = NoiseRun()
-    if END not in lines:
-        raise ParseError(
-            'the output of osnoise stops without "# nearmetal complete": the job was cut off; rerun'
-        )
-    run.facts = facts_of(lines, ("compiler", "method"), "osnoise")
-    run.did = numbers_of(run.facts["method"], "the method of osnoise", "seconds steps cpus")
-    _read_table(run, own_lines(lines))
-    if len(run.cores) != run.did["cpus"]:
-        raise ParseError(
-            f"{len(run.cores)} of {run.did['cpus']:.0f} CPUs are in the table: lines were lost; "
-            "rerun"
-        )
-    if not any(core.detours for core in run.cores.values()):
-        raise ParseError(
-            f"nothing interrupted any CPU within {run.seconds:g} s: measure longer (-S "
-            "osnoise.seconds)"
-        )
-    if not run.parts or not run.histogram:
-        raise ParseError(
-            "the histogram or the parts of the time are missing: lines were lost; rerun"
-        )
-    _check(run)
-    return run
-
-
-@bounded
-def parse_noise(text: str) -> list[NoiseRun]:
-    """Every launch in the output of ``src/osnoise.c``, in order, with the detours of each CPU from
-    a fixed quantum of work.
-
-    Method: fixed work quanta; detours as in Beckman et al. (IEEE Cluster 2006). Raises ParseError
-    on truncated or non-numeric results, and if no CPU had a detour.
-    """
-    return [
-        _parse_noise(lines)
-        for lines in launches_of(text, r"# nearmetal program: osnoise", "osnoise")
-    ]

@@ -9,10 +9,12 @@ from nearmetal.checks.parsing import (
     OTHERS,
     ParseError,
     bounded,
+    damaged,
     decimals,
     foreign,
     launches_of,
     positive,
+    powers_of_two,
     whole,
 )
 from nearmetal.checks.parsing.pingpong import PingPong, Row, expect_sizes
@@ -30,26 +32,24 @@ def parse_osu(text: str, ranges: Sequence[tuple[int, int, int]]) -> list[PingPon
     :arg ranges: least and largest message size in bytes, and the iterations of each size.
     :raises ParseError: truncated or damaged output.
     """
-    counts = {size: count for least, most, count in ranges for size in _powers_of_two(least, most)}
+    counts: dict[int, int] = {}
+    for least, most, iterations in ranges:
+        counts |= dict.fromkeys(powers_of_two(least, most), iterations)
     repeats: list[PingPong] = []
     for lines in launches_of(text, HEAD, "osu_latency"):
         table = _table(lines)
         if min(table) == 1:
-            repeats.append(PingPong(complete=True, did={"max_bytes": max(counts)}))
+            repeats.append(PingPong(did={"max_bytes": max(counts)}))
         elif not repeats:
-            raise ParseError("the first table does not begin with 1 byte: lines were lost; rerun")
+            raise damaged("the first table does not begin with 1 byte")
         rows = repeats[-1].rows
         if min(table) <= max(rows, default=0):
-            raise ParseError(f"{min(table)} bytes are measured twice: lines were mixed; rerun")
+            raise damaged(f"{min(table)} bytes are measured twice")
         for size, latency in table.items():
             rows[size] = Row(counts.get(size, 0), latency, size / latency)
     for repeat in repeats:
         expect_sizes(repeat, 1, max(counts))
     return repeats
-
-
-def _powers_of_two(least: int, most: int) -> list[int]:
-    return [1 << power for power in range(least.bit_length() - 1, most.bit_length())]
 
 
 def _table(lines: list[str]) -> dict[int, float]:
@@ -69,7 +69,7 @@ def _table(lines: list[str]) -> dict[int, float]:
             raise ParseError(f"{line!r} is not a row of osu_latency (bytes, us): {OTHERS}")
         size = whole(words[0], "a message size", 1)
         if size <= next(reversed(table), 0):
-            raise ParseError(f"{size} bytes after {max(table)}: two launches wrote into one table")
+            raise damaged(f"{size} bytes after {max(table)}: two launches wrote into one table")
         table[size] = positive(words[1], f"the latency at {size} bytes")
         decimals(words[1], 2, f"the latency at {size} bytes")
     if not table:

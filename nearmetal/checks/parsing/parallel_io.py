@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
-    END,
+    Output,
     ParseError,
     agree,
-    bounded,
+    damaged,
     decimals,
-    document,
-    facts_of,
-    launches_of,
+    each_launch,
     positive,
-    unreadable,
     whole,
 )
 
@@ -30,44 +26,71 @@ OPERATIONS = {
     "open_rate": "File read",
     "remove_rate": "File removal",
 }
+#: What IOR writes first.
+ACCESSES = ["write", "read"]
+#: Our name of a parameter -> IOR's.
+PARAMETERS = {
+    "api": "api",
+    "nodes": "nodes",
+    "block": "blockSize",
+    "transfer": "transferSize",
+    "file_per_process": "filePerProc",
+    "fsync": "fsync",
+    "reordered": "reorderTasks",
+}
+MDTEST = {
+    "launched": r"^mdtest-(\S+) was launched with (\d+) total task\(s\) on (\d+) node\(s\)$",
+    "files": r"^(\d+) tasks, (\d+) files$",
+    "-- finished at": r"-- finished at",
+}
 
 
 @dataclass
 class Launch:
     """One complete launch: values of a file system, by our names."""
 
-    values: dict[str, float] = field(default_factory=dict)  #: MB/s (1e6) of IOR, op/s of mdtest
+    #: MB/s (1e6) of IOR, op/s of mdtest.
+    values: dict[str, float] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
-    did: dict = field(default_factory=dict)  #: parameters that the program reports
+    #: Parameters that the program reports.
+    did: dict = field(default_factory=dict)
 
 
-@bounded
-def parse_ior(text: str) -> list[Launch]:
+@each_launch("IOR", START, strip=False)
+def parse_ior(output: Output) -> Launch:
     """Every launch of IOR 4 (``-O summaryFormat=JSON``, one write and one read), in order.
 
     Method: IOR's bandwidth is all bytes over the time from the first open to the last close. Raises
     ParseError on truncated or inconsistent figures.
     """
-    return [_parse_ior(lines) for lines in launches_of(text, START, "IOR", strip=False)]
+    launch = Launch(facts=output.facts("file_system"))
+    output.document(lambda document: _read_ior(launch, document))
+    return launch
 
 
-@bounded
-def parse_mdtest(text: str) -> list[Launch]:
+@each_launch("mdtest", START, strip=False)
+def parse_mdtest(output: Output) -> Launch:
     """Every launch of mdtest 4 (``-F``, one iteration), in order.
 
     Method: mdtest's rate is all files over the time until the slowest process is done. Raises
     ParseError on truncated or inconsistent figures.
     """
-    return [_parse_mdtest(lines) for lines in launches_of(text, START, "mdtest", strip=False)]
-
-
-def _begun(lines: list[str], program: str) -> Launch:
-    if END not in lines:
-        raise ParseError(
-            f'the output of {program} stops without "# nearmetal complete": the job was cut off; '
-            "rerun"
-        )
-    return Launch(facts=facts_of(lines, ("file_system",), program))
+    facts = output.facts("file_system")
+    figures = output.figures(MDTEST)
+    version, tasks, nodes = figures["launched"].groups()
+    _expect_version("mdtest", version)
+    processes = whole(tasks, "mdtest's tasks", 1)
+    counted, files = (whole(text, "mdtest's files", 1) for text in figures["files"].groups())
+    agree("mdtest's tasks", processes, counted, 0)
+    return Launch(
+        {name: _rate(output, row) for name, row in OPERATIONS.items()},
+        {**facts, "program": f"mdtest {version}"},
+        {
+            "processes": processes,
+            "nodes": whole(nodes, "mdtest's nodes", 1),
+            "files": files / processes,
+        },
+    )
 
 
 def _expect_version(program: str, version: str) -> None:
@@ -77,96 +100,51 @@ def _expect_version(program: str, version: str) -> None:
         )
 
 
-def _parse_ior(lines: list[str]) -> Launch:
-    launch = _begun(lines, "IOR")
-    text = "\n".join(line for line in lines if not line.startswith("#"))
-    try:
-        found = document(text[text.index("{") : text.rindex("}") + 1], "IOR")
-        _expect_version("IOR", found["Version"])
-        [test] = found["tests"]
-        asked, results = test["Parameters"], test["Results"]
-        summary = {one["operation"]: one for one in found["summary"]}
-        if [one["access"] for one in results] != ["write", "read"] or list(summary) != [
-            "write",
-            "read",
-        ]:
-            raise ParseError("IOR did not write and then read once: lines were lost; rerun")
-        tasks = whole(str(test["Options"]["tasks"]), "IOR's tasks", 1)
-        total = tasks * asked["blockSize"] / MIB
-        for one in results:
-            access = one["access"]
-            launch.values[f"{access}_bandwidth"] = _bandwidth(one, summary[access], tasks, total)
-        agree("IOR's tasks", tasks, asked["nodes"] * asked["tasksPerNode"], asked["nodes"] - 1)
-        launch.did = {
-            "api": asked["api"],
-            "processes": tasks,
-            "nodes": asked["nodes"],
-            "block": asked["blockSize"],
-            "transfer": asked["transferSize"],
-            "file_per_process": asked["filePerProc"],
-            "fsync": asked["fsync"],
-            "reordered": asked["reorderTasks"],
-        }
-    except ParseError:
-        raise
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise unreadable(text, "IOR", error) from None
-    launch.facts["program"] = f"IOR {found['Version']}"
-    return launch
+def _read_ior(launch: Launch, document: dict) -> None:
+    """Add the values of IOR's document. Raises ParseError, and others for another document."""
+    _expect_version("IOR", document["Version"])
+    launch.facts["program"] = f"IOR {document['Version']}"
+    [test] = document["tests"]
+    asked, results = test["Parameters"], test["Results"]
+    summaries = {summary["operation"]: summary for summary in document["summary"]}
+    if list(summaries) != ACCESSES or [result["access"] for result in results] != ACCESSES:
+        raise damaged("IOR did not write and then read once")
+    tasks = whole(str(test["Options"]["tasks"]), "IOR's tasks", 1)
+    # The last node may have fewer tasks.
+    agree("IOR's tasks", tasks, asked["nodes"] * asked["tasksPerNode"], asked["nodes"] - 1)
+    mib = tasks * asked["blockSize"] / MIB
+    for result in results:
+        access = result["access"]
+        launch.values[f"{access}_bandwidth"] = _bandwidth(result, summaries[access], tasks, mib)
+    launch.did = {name: asked[key] for name, key in PARAMETERS.items()}
+    launch.did["processes"] = tasks
 
 
-def _bandwidth(result: dict, summary: dict, tasks: int, total: float) -> float:
+def _bandwidth(result: dict, summary: dict, tasks: int, mib: float) -> float:
     """1e6 byte/s. The figure must follow from bytes and time, and be that of the summary."""
     access = result["access"]
     rate, seconds = result["bwMiB"], result["totalTime"]
     if not (rate > 0 and seconds > 0):
         raise ParseError(f"IOR measured {rate} MiB/s in {seconds} s of {access}: raise the size")
     # The time has four decimals.
-    agree(f"IOR's rate of {access}", rate, total / seconds, rate * 1e-4 / seconds + 1e-4)
+    agree(f"IOR's rate of {access}", rate, mib / seconds, rate * 1e-4 / seconds + 1e-4)
     agree(f"IOR's rate of {access}", rate, summary["bwMeanMIB"], 1e-4)
-    agree(f"IOR's size of {access}", total, summary["xsizeMiB"], 1e-4)
+    agree(f"IOR's size of {access}", mib, summary["xsizeMiB"], 1e-4)
     agree(f"IOR's tasks of {access}", tasks, summary["numTasks"], 0)
     return rate * MIB / 1e6
 
 
-def _parse_mdtest(lines: list[str]) -> Launch:
-    launch = _begun(lines, "mdtest")
-    text = "\n".join(lines)
-    begun = re.findall(
-        r"^mdtest-(\S+) was launched with (\d+) total task\(s\) on (\d+) node\(s\)$", text, re.M
-    )
-    counted = re.findall(r"^(\d+) tasks, (\d+) files$", text, re.M)
-    if len(begun) != 1 or len(counted) != 1 or "-- finished at" not in text:
-        raise ParseError(
-            "mdtest began or ended not exactly once: it was cut off, or lines were mixed; see the "
-            "job's stderr"
-        )
-    version, tasks, nodes = begun[0]
-    _expect_version("mdtest", version)
-    processes = whole(tasks, "mdtest's tasks", 1)
-    agree("mdtest's tasks", processes, whole(counted[0][0], "mdtest's tasks", 1), 0)
-    files = whole(counted[0][1], "mdtest's files", 1)
-    launch.values = {name: _rate(text, row) for name, row in OPERATIONS.items()}
-    launch.did = {
-        "processes": processes,
-        "nodes": whole(nodes, "mdtest's nodes", 1),
-        "files": files / processes,
-    }
-    launch.facts["program"] = f"mdtest {version}"
-    return launch
-
-
-def _rate(text: str, row: str) -> float:
+def _rate(output: Output, row: str) -> float:
     """Files a second. Of one iteration, the most, the least and the mean are equal."""
-    found = re.findall(rf"^ *{row} +(\S+) +(\S+) +(\S+) +(\S+)$", text, re.M)
-    if len(found) != 1:
-        raise ParseError(f"mdtest gives {row!r} {len(found)} times instead of once: rerun")
-    *rates, deviation = found[0]
-    for rate in found[0]:
-        decimals(rate, 3, f"mdtest's rate of {row!r}")
-    most, least, mean = (positive(rate, f"mdtest's rate of {row!r}") for rate in rates)
-    agree(f"mdtest's rate of {row!r}", most, least, 0)
-    agree(f"mdtest's rate of {row!r}", most, mean, 0)
-    if deviation != "0.000":
-        raise ParseError(f"mdtest's {row!r} deviates by {deviation} in one iteration: rerun")
+    figures = output.only(rf"^ *{row} +(\S+) +(\S+) +(\S+) +(\S+)$")
+    if not figures:
+        raise damaged(f"mdtest gives {row!r} 0 times instead of once")
+    what = f"mdtest's rate of {row!r}"
+    for text in figures.groups():
+        decimals(text, 3, what)
+    most, least, mean = (positive(text, what) for text in figures.groups()[:3])
+    agree(what, most, least, 0)
+    agree(what, most, mean, 0)
+    if figures[4] != "0.000":
+        raise damaged(f"mdtest's {row!r} deviates by {figures[4]} in one iteration")
     return mean

@@ -1,11 +1,15 @@
 """Compares the parameters that a check requested with those that the program reports (`did` of a
 launch), for every check."""
 
+from __future__ import annotations
+
 import math
 import re
 from collections import deque
 
 from nearmetal.checks.parsing import ParseError
+
+OPTION = re.compile(r"--?[a-z]")
 
 
 def options(words: list[str]) -> dict:
@@ -15,33 +19,16 @@ def options(words: list[str]) -> dict:
     rest = deque(map(str, words))
     while rest:
         word = rest.popleft()
-        if not re.match(r"--?[a-z]", word):
+        if not OPTION.match(word):
             arguments.append(word)
             continue
         name, equals, value = word.lstrip("-").partition("=")
-        if not equals and rest and not re.match(r"--?[a-z]", rest[0]):
+        if not equals and rest and not OPTION.match(rest[0]):
             value = rest.popleft()
         asked[name.replace("-", "_")] = value
-    return {**asked, **({"arguments": " ".join(arguments)} if arguments else {})}
-
-
-def _same(asked, did) -> bool:
-    try:
-        return math.isclose(float(asked), float(did), rel_tol=1e-4)
-    except (TypeError, ValueError, OverflowError):
-        return str(asked) == str(did)
-
-
-def differences(asked: dict, did: dict) -> list[str]:
-    """A phrase for each parameter that differs from the request, or that the program does not
-    report."""
-    return [
-        f"{name} was {did[name]} instead of {value}"
-        if name in did
-        else f"the program does not report its {name}, which should be {value}"
-        for name, value in asked.items()
-        if name not in did or not _same(value, did[name])
-    ]
+    if arguments:
+        asked["arguments"] = " ".join(arguments)
+    return asked
 
 
 def expect(asked: dict, did: dict) -> None:
@@ -53,3 +40,22 @@ def expect(asked: dict, did: dict) -> None:
             "damaged? Does an environment variable change it, or did another program of its name "
             "run?"
         )
+
+
+def differences(asked: dict, did: dict) -> list[str]:
+    """A phrase for each parameter that differs from the request, or that the program does not
+    report."""
+    phrases = []
+    for name, value in asked.items():
+        if name not in did:
+            phrases.append(f"the program does not report its {name}, which should be {value}")
+        elif not _same(value, did[name]):
+            phrases.append(f"{name} was {did[name]} instead of {value}")
+    return phrases
+
+
+def _same(asked, did) -> bool:
+    try:
+        return math.isclose(float(asked), float(did), rel_tol=1e-4)
+    except (TypeError, ValueError, OverflowError):
+        return str(asked) == str(did)

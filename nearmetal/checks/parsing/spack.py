@@ -1,10 +1,12 @@
 """Compares the packages that Spack installed with the lock. ``nearmetal/locks/spack.py`` reads
 locks."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 
-from nearmetal.checks.parsing import ParseError, bounded
+from nearmetal.checks.parsing import ParseError, bounded, damaged
 
 #: Argument of `spack find --format`.
 FORMAT = "{name} {version} {hash}"
@@ -24,55 +26,52 @@ class Installed:
 def parse_installed(text: str) -> dict[str, Installed]:
     """Installed packages by hash, from the output of ``spack find --format`` with FORMAT. Raises
     ParseError for any other line, and if there are no packages."""
-    found = {}
+    packages: dict[str, Installed] = {}
     for line in filter(str.strip, text.splitlines()):
         words = line.split()
         if not ROW.fullmatch(" ".join(words)):
             raise ParseError(
                 f"{line!r} is not a package with version and hash, as requested from `spack find`"
             )
-        if words[2] in found:
-            raise ParseError(f"{line!r} has the hash of another package: lines were damaged")
-        found[words[2]] = Installed(*words)
-    if not found:
+        package = Installed(*words)
+        if package.hash in packages:
+            raise damaged(f"{line!r} has the hash of another package")
+        packages[package.hash] = package
+    if not packages:
         raise ParseError("`spack find` names no package: the environment is not installed")
-    return found
+    return packages
 
 
 def measured(lock) -> list:
     """The packages of a lock that are recorded with each result: the roots, and the MPI libraries
     that they use."""
-    roots = [lock.nodes[key] for key in lock.roots.values()]
-    used = [lock.nodes[node.virtuals["mpi"]] for node in roots if "mpi" in node.virtuals]
-    return sorted(
-        {node.hash: node for node in (*roots, *used)}.values(), key=lambda node: node.name
-    )
+    nodes = {}
+    for key in lock.roots.values():
+        root = lock.nodes[key]
+        nodes[root.hash] = root
+        if "mpi" in root.virtuals:
+            library = lock.nodes[root.virtuals["mpi"]]
+            nodes[library.hash] = library
+    return sorted(nodes.values(), key=lambda node: node.name)
 
 
 def disagreements(lock, installed: dict[str, Installed]) -> list[str]:
     """A sentence for each difference between the lock and the installed packages."""
+    missing = [node for node in measured(lock) if node.hash not in installed]
+    sentences = [
+        f"{node.name}@{node.version}/{node.hash} from the lock is not installed" for node in missing
+    ]
     by_name = {node.name: node for node in lock.nodes.values()}
-    return (
-        [
-            f"{node.name}@{node.version}/{node.hash} from the lock is not installed"
-            for node in measured(lock)
-            if node.hash not in installed
-        ]
-        + [
-            f"{one.name}@{one.version}/{one.hash} is installed, but the lock has "
-            + (
-                f"{by_name[one.name].version}/{by_name[one.name].hash}"
-                if one.name in by_name
-                else "none"
+    for package in installed.values():
+        locked = lock.nodes.get(package.hash)
+        name = f"{package.name}@{package.version}"
+        if locked is None:
+            other = by_name.get(package.name)
+            wanted = f"{other.version}/{other.hash}" if other else "none"
+            sentences.append(f"{name}/{package.hash} is installed, but the lock has {wanted}")
+        elif (package.name, package.version) != (locked.name, locked.version):
+            sentences.append(
+                f"{name} is installed with the hash {package.hash}, which is that of "
+                f"{locked.name}@{locked.version} in the lock"
             )
-            for one in installed.values()
-            if one.hash not in lock.nodes
-        ]
-        + [
-            f"{one.name}@{one.version} is installed with the hash {one.hash}, which is that of "
-            f"{lock.nodes[one.hash].name}@{lock.nodes[one.hash].version} in the lock"
-            for one in installed.values()
-            if one.hash in lock.nodes
-            and (one.name, one.version) != (lock.nodes[one.hash].name, lock.nodes[one.hash].version)
-        ]
-    )
+    return sentences

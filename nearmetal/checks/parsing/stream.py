@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import (
-    END,
+    Output,
     ParseError,
     agree,
-    bounded,
+    damaged,
     decimals,
+    each_launch,
+    expect_equal,
     fact,
-    facts_of,
-    launches_of,
-    numbers_of,
     parts,
     positive,
     real,
@@ -23,25 +23,34 @@ from nearmetal.checks.parsing import (
     words_of,
 )
 
+#: Number of arrays that a pass of each function reads and writes.
+ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
+RATES = re.compile(r"(Copy|Scale|Add|Triad):(.*)")
+BINDING = re.compile(r"thread=(\d+) cpu=(-?\d+) allowed=(-?\d+) (\S+)", re.ASCII)
+
 
 @dataclass(frozen=True)
 class Binding:
-    cpu: int  #: CPU on which the thread ran when it reported
-    allowed: int  #: number of CPUs that it may use; 1 means pinned
-    cpus: str  #: list of these CPUs, such as ``0-3,8``
+    #: CPU on which the thread ran when it reported; -1: the kernel did not say.
+    cpu: int
+    #: Number of CPUs that it may use; 1 means pinned, -1: the kernel did not say.
+    allowed: int
+    #: List of these CPUs, such as ``0-3,8``.
+    cpus: str
 
 
 @dataclass
 class StreamTable:
-    rates: dict[str, float] = field(default_factory=dict)  #: copy, scale, add, triad: best MB/s
-    passes: dict[str, list[float]] = field(
-        default_factory=dict
-    )  #: seconds of each pass that counts, by function
-    bindings: dict[int, Binding] = field(default_factory=dict)  #: by thread number
-    times: dict[str, tuple] = field(
-        default_factory=dict
-    )  #: (mean, least, most seconds, unit of their last digit) by function
-    validated: bool = False  #: whether the arrays held the right results
+    #: copy, scale, add, triad: best MB/s
+    rates: dict[str, float] = field(default_factory=dict)
+    #: Seconds of each pass that counts, by function.
+    passes: dict[str, list[float]] = field(default_factory=dict)
+    #: By thread number.
+    bindings: dict[int, Binding] = field(default_factory=dict)
+    #: (mean, least, most seconds, unit of their last digit) by function
+    times: dict[str, tuple] = field(default_factory=dict)
+    #: Whether the arrays held the right results.
+    validated: bool = False
 
     def pass_rates(self, function: str) -> list[float]:
         """The rate of each pass in MB/s. STREAM reports the best one."""
@@ -53,10 +62,11 @@ class StreamTable:
 class StreamRun:
     """One complete and checked launch of ``src/stream.c``."""
 
-    tables: dict[int, StreamTable] = field(default_factory=dict)  #: by number of threads
+    #: By number of threads.
+    tables: dict[int, StreamTable] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
-    complete: bool = False
-    did: dict = field(default_factory=dict)  #: parameters that the program reports
+    #: Parameters that the program reports.
+    did: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -67,25 +77,30 @@ class SummedTable:
 
     @property
     def rates(self) -> dict[str, float]:
-        return {name: sum(table.rates[name] for table in self.tables) for name in WORDS}
+        return {name: sum(table.rates[name] for table in self.tables) for name in ARRAYS}
 
     @property
     def bindings(self) -> dict[int, Binding]:
         """Of all threads, numbered through."""
-        every = [place for table in self.tables for place in table.bindings.values()]
+        every: list[Binding] = []
+        for table in self.tables:
+            every += table.bindings.values()
         return dict(enumerate(every))
 
     def pass_rates(self, function: str) -> list[float]:
-        return [sum(rates) for rates in zip(*(one.pass_rates(function) for one in self.tables))]
+        passes = zip(*(table.pass_rates(function) for table in self.tables))
+        return list(map(sum, passes))
 
 
 @dataclass
 class SummedRun:
     """Launches of instances that ran at once."""
 
-    tables: dict[int, SummedTable]  #: by number of threads of all instances
+    #: By number of threads of all instances.
+    tables: dict[int, SummedTable]
     facts: dict[str, str]
-    did: dict  #: parameters that each instance reports
+    #: Parameters that each instance reports.
+    did: dict
 
 
 def together(runs: list[StreamRun]) -> StreamRun | SummedRun:
@@ -98,21 +113,89 @@ def together(runs: list[StreamRun]) -> StreamRun | SummedRun:
     first = runs[0]
     if len(runs) == 1:
         return first
-    if any(run.did != first.did for run in runs):
-        raise ParseError(
-            f"instances at once measured {[run.did for run in runs]}, not the same: have their "
-            "nodes the same number of processors?"
-        )
-    tables = {
-        len(runs) * count: SummedTable([run.tables[count] for run in runs])
-        for count in first.tables
-    }
+    expect_equal(runs, "number of processors")
+    tables = {}
+    for count in first.tables:
+        tables[len(runs) * count] = SummedTable([run.tables[count] for run in runs])
     return SummedRun(tables, first.facts, first.did)
 
 
-#: Number of arrays that a pass of each function reads and writes.
-WORDS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
-RATES = re.compile(r"(Copy|Scale|Add|Triad):(.*)")
+@each_launch("STREAM", "# nearmetal program: stream")
+def parse_stream(output: Output) -> StreamRun:
+    """Every launch in the output of ``src/stream.c``, in order, with the best rates of each thread
+    count in MB/s (1e6 byte/s).
+
+    Method: STREAM (McCalpin). Raises ParseError on truncated, non-numeric or unvalidated results.
+    """
+    facts = output.facts("compiler", "method", "arrays")
+    method = output.method(facts, "ntimes allowed_cpus")
+    names = "elements bytes_each llc_bytes four_times_llc"
+    arrays = words_of(facts["arrays"], "the arrays of STREAM", names)
+    elements = whole(arrays["elements"], "the elements of an array", 1)
+    agree("the bytes of an array", 8 * elements, real(arrays["bytes_each"], "its bytes"), 0)
+    tables = _tables(output.lines, elements)
+    if not tables:
+        raise ParseError("STREAM measured no thread count: give --threads")
+    for threads, table in tables.items():
+        _check_table(table, threads, int(method["ntimes"]), elements)
+    did = {
+        "ntimes": method["ntimes"],
+        "elements": elements,
+        "threads": ",".join(map(str, tables)),
+    }
+    return StreamRun(tables, facts, did)
+
+
+def _tables(lines: list[str], elements: int) -> dict[int, StreamTable]:
+    """The tables by number of threads."""
+    tables: dict[int, StreamTable] = {}
+    table: StreamTable | None = None
+    for line in lines:
+        key, value = fact(line)
+        rate = RATES.match(line)
+        if key == "threads":
+            threads = whole(value, "the number of threads", 1)
+            if threads in tables:
+                raise ParseError(
+                    f"two tables for {threads} threads in one launch: name each count once in "
+                    "--threads"
+                )
+            table = tables[threads] = StreamTable()
+        elif "Failed Validation" in line:
+            raise ParseError(
+                f"STREAM's arrays hold wrong results ({line}): check the memory and the "
+                "compiler's flags"
+            )
+        elif table is None:
+            if rate or key in ("binding", "passes"):
+                raise damaged(f'{line!r} before any "# nearmetal threads"')
+        elif key == "binding":
+            _add_binding(table, value)
+        elif key == "passes":
+            function, seconds = parts(line)
+            if function.lower() in table.passes:
+                raise damaged(f"{function} has passes twice")
+            table.passes[function.lower()] = seconds
+        elif rate:
+            _add_rate(table, rate[1].lower(), rate[2].split(), elements)
+        elif line.startswith("Solution Validates"):
+            table.validated = True
+    return tables
+
+
+def _add_binding(table: StreamTable, value: str) -> None:
+    match = BINDING.fullmatch(value)
+    if not match:
+        raise damaged(f"{value!r} is not the binding of a thread")
+    thread, binding = int(match[1]), Binding(int(match[2]), int(match[3]), match[4])
+    if thread in table.bindings:
+        raise damaged(f"thread {thread} has two bindings")
+    if binding.allowed >= 0:
+        cpus = _cpus(binding.cpus)
+        known = binding.cpu < 0 or any(binding.cpu in part for part in cpus)
+        if sum(map(len, cpus)) != binding.allowed or not known:
+            raise damaged(f"{value!r} contradicts itself")
+    table.bindings[thread] = binding
 
 
 def _cpus(text: str) -> list[range]:
@@ -123,27 +206,12 @@ def _cpus(text: str) -> list[range]:
         begin = whole(first, "a CPU")
         end = whole(last, "a CPU") if dash else begin
         if end < begin or (cpus and begin < cpus[-1].stop):
-            raise ParseError(f"the list of CPUs {text!r} is damaged: rerun")
+            raise damaged(f"{text!r} is no list of CPUs")
         cpus.append(range(begin, end + 1))
     return cpus
 
 
-def _binding(table: StreamTable, value: str) -> None:
-    found = re.fullmatch(r"thread=(\d+) cpu=(-?\d+) allowed=(-?\d+) (\S+)", value, re.ASCII)
-    if not found:
-        raise ParseError(f"{value!r} is not the binding of a thread: rerun")
-    place = Binding(int(found[2]), int(found[3]), found[4])
-    if int(found[1]) in table.bindings:
-        raise ParseError(f"thread {found[1]} has two bindings: lines were mixed; rerun")
-    if place.allowed >= 0:
-        cpus = _cpus(place.cpus)
-        known = place.cpu < 0 or any(place.cpu in part for part in cpus)
-        if sum(map(len, cpus)) != place.allowed or not known:
-            raise ParseError(f"{value!r} contradicts itself: digits were damaged; rerun")
-    table.bindings[int(found[1])] = place
-
-
-def _rate(table: StreamTable, function: str, words: list[str], elements: int) -> None:
+def _add_rate(table: StreamTable, function: str, words: list[str], elements: int) -> None:
     """Add a row of the table: best rate, and mean, least and most seconds of a pass."""
     if len(words) != 4:
         words = [*words, *[""] * 4][:4]
@@ -152,29 +220,32 @@ def _rate(table: StreamTable, function: str, words: list[str], elements: int) ->
     for word in words[1:]:
         decimals(word, 6, f"a time of {function}")
     if function in table.rates:
-        raise ParseError(f"{function} has two rates in one table: lines were mixed; rerun")
+        raise damaged(f"{function} has two rates in one table")
     table.rates[function] = rate
     table.times[function] = mean, least, most, unit(words[1])
-    moved = 1e-6 * WORDS[function] * 8 * elements
     half = unit(words[2]) / 2
-    middle = moved / least
+    middle = _megabytes(function, elements) / least
     agree(f"the rate of {function}", rate, middle, middle * half / (least - half) + unit(words[0]))
 
 
+def _megabytes(function: str, elements: int) -> float:
+    """1e6 bytes that a pass reads and writes."""
+    return 1e-6 * ARRAYS[function] * 8 * elements
+
+
 def _check_table(table: StreamTable, threads: int, ntimes: int, elements: int) -> None:
-    whole_table = len(table.rates) == 4 and set(table.passes) == set(table.rates)
+    complete = len(table.rates) == 4 and set(table.passes) == set(table.rates)
+    # The count comes first: it may be damaged, and a list of all threads would fill the memory.
     bound = len(table.bindings) == threads and max(table.bindings) == threads - 1
-    if not whole_table or not bound or not table.validated:
-        raise ParseError(
+    if not complete or not bound or not table.validated:
+        raise damaged(
             f"the table of {threads} threads lacks a function, its passes, a binding or the "
-            "validation: rerun"
+            "validation"
         )
     for function, passes in table.passes.items():
+        # The first pass does not count.
         if len(passes) != ntimes - 1:
-            raise ParseError(
-                f"{function} has {len(passes)} passes instead of {ntimes - 1}: lines were "
-                "damaged; rerun"
-            )
+            raise damaged(f"{function} has {len(passes)} passes instead of {ntimes - 1}")
         mean, least, most, step = table.times[function]
         for what, printed, computed in (
             ("the mean time of", mean, sum(passes) / len(passes)),
@@ -182,147 +253,68 @@ def _check_table(table: StreamTable, threads: int, ntimes: int, elements: int) -
             ("the longest time of", most, max(passes)),
         ):
             agree(f"{what} {function}", printed, computed, step / 2 + 1e-6 * computed * 5)
-        rate = 1e-6 * WORDS[function] * 8 * elements / min(passes)
+        rate = _megabytes(function, elements) / min(passes)
         agree(f"the rate of {function}", table.rates[function], rate, 0.05 + 1e-5 * rate)
 
 
-def _parse_stream(lines: list[str]) -> StreamRun:
-    run, table = StreamRun(), StreamTable()
-    run.facts = facts_of(lines, ("compiler", "method", "arrays"), "STREAM")
-    method = numbers_of(run.facts["method"], "the method of STREAM", "ntimes allowed_cpus")
-    arrays = words_of(
-        run.facts["arrays"], "the arrays of STREAM", "elements bytes_each llc_bytes four_times_llc"
-    )
-    elements = whole(arrays["elements"], "the elements of an array", 1)
-    agree("the bytes of an array", 8 * elements, real(arrays["bytes_each"], "its bytes"), 0)
-    for line in lines:
-        key, value = fact(line)
-        found = RATES.match(line)
-        if key == "threads":
-            threads = whole(value, "the number of threads", 1)
-            if threads in run.tables:
-                raise ParseError(
-                    f"two tables for {threads} threads in one launch: name each count once in "
-                    "--threads"
-                )
-            table = run.tables[threads] = StreamTable()
-        elif (found or key in ("binding", "passes")) and not run.tables:
-            raise ParseError(f'{line!r} before any "# nearmetal threads": lines were lost; rerun')
-        elif key == "binding":
-            _binding(table, value)
-        elif key == "passes":
-            function, seconds = parts(line)
-            if function.lower() in table.passes:
-                raise ParseError(f"{function} has passes twice: lines were mixed; rerun")
-            table.passes[function.lower()] = seconds
-        elif found:
-            _rate(table, found[1].lower(), found[2].split(), elements)
-        elif "Failed Validation" in line:
-            raise ParseError(
-                f"STREAM's arrays hold wrong results ({line}): check the memory and the "
-                "compiler's flags"
-            )
-        elif line.startswith("Solution Validates") and table:
-            table.validated = True
-        run.complete = run.complete or line == END
-    if not run.complete:
-        raise ParseError(
-            f"STREAM's output stops in the table of {max(run.tables, default='no')} threads, "
-            'without "# nearmetal complete": the job was cut off; see its stderr and rerun'
-        )
-    for threads, table in run.tables.items():
-        _check_table(table, threads, int(method["ntimes"]), elements)
-    if not run.tables:
-        raise ParseError("STREAM measured no thread count: give --threads")
-    run.did = {
-        "ntimes": method["ntimes"],
-        "elements": elements,
-        "threads": ",".join(map(str, run.tables)),
-    }
-    return run
-
-
-@bounded
-def parse_stream(text: str) -> list[StreamRun]:
-    """Every launch in the output of ``src/stream.c``, in order, with the best rates of each thread
-    count in MB/s (1e6 byte/s).
-
-    Method: STREAM (McCalpin). Raises ParseError on truncated, non-numeric or unvalidated results.
-    """
-    return [
-        _parse_stream(lines)
-        for lines in launches_of(text, r"# nearmetal program: stream", "STREAM")
-    ]
-
-
-#: Last line of numa.sh's output.
+#: First and last line of numa.sh's output.
+NUMA_START = r"# nearmetal numa: nodes=(\d{1,6})"
 NUMA_END = "# nearmetal numa: complete"
+INSTANCE = re.compile(
+    r"# nearmetal instance: kind=(\w+) cpus=(\d+) memory=(\d+) nodes=(\d+)", re.ASCII
+)
 
 
 @dataclass
 class NumaRun:
     """One complete and checked launch of ``src/numa.sh``."""
 
-    nodes: int  #: NUMA nodes with processors and memory
-    tables: dict[
-        str, list[StreamTable]
-    ]  #: by kind: local (one per node), alone, and remote if there is another node
-    did: dict = field(default_factory=dict)  #: parameters that the program reports
+    #: NUMA nodes with processors and memory.
+    nodes: int
+    #: By kind: local (one per node), alone, and remote if there is another node.
+    tables: dict[str, list[StreamTable]]
+    #: Parameters that the program reports.
+    did: dict = field(default_factory=dict)
 
     def rate(self, kind: str, function: str) -> float:
         """Best MB/s of all instances of a kind together."""
         return sum(table.rates[function] for table in self.tables[kind])
 
 
-@bounded
-def parse_numa(text: str) -> list[NumaRun]:
+@each_launch("numa.sh", NUMA_START, "output of numa.sh")
+def parse_numa(output: Output) -> NumaRun:
     """Every launch in the output of ``src/numa.sh``, in order.
 
     Method: STREAM (McCalpin), each instance bound to a NUMA node. Raises ParseError for output that
     `parse_stream` refuses, and if an instance is missing.
     """
-    launches = launches_of(text, r"# nearmetal numa: nodes=", "output of numa.sh")
-    return [_parse_numa(lines) for lines in launches]
-
-
-INSTANCE = re.compile(
-    r"# nearmetal instance: kind=(\w+) cpus=(\d+) memory=(\d+) nodes=(\d+)", re.ASCII
-)
-
-
-def _parse_numa(lines: list[str]) -> NumaRun:
-    found = re.fullmatch(r"# nearmetal numa: nodes=(\d{1,6})", lines[0], re.ASCII)
-    nodes = int(found[1]) if found else 0
+    lines = output.lines
+    title = re.fullmatch(NUMA_START, lines[0], re.ASCII)
+    nodes = int(title[1]) if title else 0
     end = lines.index(NUMA_END) if NUMA_END in lines else len(lines)
     heads = [number for number, line in enumerate(lines) if "# nearmetal instance" in line]
-    tables: dict[str, list[StreamTable]] = {}
+    run = NumaRun(nodes, {})
     places: dict[str, list[tuple[str, str]]] = {}
-    did = {}
     for begin, stop in zip(heads, [*heads[1:], end]):
         head = INSTANCE.fullmatch(lines[begin])
         if not head or head[4] != str(nodes):
-            raise ParseError(
-                f"{lines[begin]!r} is not an instance on one of {nodes} NUMA nodes: rerun"
-            )
-        runs = parse_stream("\n".join(lines[begin + 1 : stop]))
-        if len(runs) != 1 or len(runs[0].tables) != 1:
-            raise ParseError(
-                f"an instance of numa.sh has {len(runs)} launches or tables: lines were mixed; "
-                "rerun"
-            )
-        [run] = runs
-        tables.setdefault(head[1], []).extend(run.tables.values())
-        places.setdefault(head[1], []).append((head[2], head[3]))
-        did = {"ntimes": run.did["ntimes"]}
-    wanted = {"local": nodes, "alone": 1, **({"remote": 1} if nodes > 1 else {})}
-    given = {kind: len(instances) for kind, instances in tables.items()}
-    if end == len(lines) or given != wanted:
+            raise damaged(f"{lines[begin]!r} is not an instance on one of {nodes} NUMA nodes")
+        streams = parse_stream("\n".join(lines[begin + 1 : stop]))
+        if len(streams) != 1 or len(streams[0].tables) != 1:
+            raise damaged(f"an instance of numa.sh has {len(streams)} launches or tables")
+        kind = head[1]
+        run.tables.setdefault(kind, []).extend(streams[0].tables.values())
+        places.setdefault(kind, []).append((head[2], head[3]))
+        run.did = {"ntimes": streams[0].did["ntimes"]}
+    wanted = Counter(local=nodes, alone=1, remote=min(1, nodes - 1))
+    counts = Counter({kind: len(instances) for kind, instances in run.tables.items()})
+    if end == len(lines) or +wanted != counts:
         raise ParseError(
-            f"{nodes} NUMA nodes should give instances {wanted}, but there are {given}: see the "
-            "job's stderr"
+            f"{nodes} NUMA nodes should give instances {dict(+wanted)}, but there are "
+            f"{dict(counts)}: see the job's stderr"
         )
     _expect_places(places)
-    return NumaRun(nodes, tables, did)
+    return run
 
 
 def _expect_places(places: dict[str, list[tuple[str, str]]]) -> None:
@@ -330,11 +322,8 @@ def _expect_places(places: dict[str, list[tuple[str, str]]]) -> None:
     and `remote` uses another node's."""
     local = [cpus for cpus, memory in places["local"] if cpus == memory]
     [(alone, own)] = places["alone"]
-    away = places.get("remote", [])
     right = len(set(local)) == len(places["local"]) and alone == own and alone in local
-    if not right or any(
-        cpus != alone or memory == cpus or memory not in local for cpus, memory in away
-    ):
-        raise ParseError(
-            f"the instances of numa.sh ran on the wrong CPUs or memory {places}: rerun"
-        )
+    for cpus, memory in places.get("remote", []):
+        right = right and cpus == alone and memory != cpus and memory in local
+    if not right:
+        raise damaged(f"the instances of numa.sh ran on the wrong CPUs or memory {places}")
