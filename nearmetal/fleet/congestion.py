@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nearmetal.fleet import sweep
-from nearmetal.fleet.sweep import Odd, Refused, SweepError
+from nearmetal.fleet.outliers import Effects, Suspect
+from nearmetal.fleet.sweep import Odd, Refused, Stored
 from nearmetal.model.congestion import KINDS, METRICS, NAMES
 from nearmetal.results import Case
 from nearmetal.util import typed_json
@@ -17,13 +18,20 @@ from nearmetal.util import typed_json
 class Row:
     """What traffic does to a metric. Ratios are times beside traffic over times alone."""
 
-    words: str  #: the metric
-    alone: str  #: its value without traffic, with its unit
-    ratio: float | None  #: median over the victims
-    ratio_mean: float | None  #: of the means
-    ratio_99: float | None  #: of the quantiles of 99 %; None: too few samples
-    ratio_worst: float | None  #: of the longest times
-    worst_node: str  #: the victim with the largest ratio
+    #: The metric.
+    words: str
+    #: Its value without traffic, with its unit.
+    alone: str
+    #: Median over the victims.
+    ratio: float | None
+    #: Of the means.
+    ratio_mean: float | None
+    #: Of the quantiles of 99 %; None: too few samples.
+    ratio_99: float | None
+    #: Of the longest times.
+    ratio_worst: float | None
+    #: The victim with the largest ratio, and that ratio.
+    worst_node: str
     worst_node_ratio: float | None
 
 
@@ -33,18 +41,29 @@ class Congestion:
 
     nodes: tuple[str, ...]
     victims: tuple[str, ...]
-    traffic: str  #: one of KINDS
+    #: One of KINDS.
+    traffic: str
     repeats: int
-    ratios: dict[str, tuple[float, ...]]  #: name of a metric -> of each victim; NaN: none
-    dead: dict[str, str]  #: nodes that failed, and why
-    undone: dict[str, str]  #: nodes with slots that were not done, and why
-    odd: Odd  #: as of sweep.Sweep
+    #: Name of a metric -> of each victim; NaN: none.
+    ratios: dict[str, tuple[float, ...]]
+    #: Nodes that failed, and why.
+    dead: dict[str, str]
+    #: Nodes with slots that were not done, and why.
+    undone: dict[str, str]
+    odd: Odd
     rows: tuple[Row, ...]
     refused: Refused = field(default_factory=dict)
 
-    #: Nothing is judged: a ratio has no node to blame.
+    # Nothing is judged: a ratio has no node to blame.
     measures = ()
     switches = ()
+
+    @property
+    def effects(self) -> dict[str, Effects]:
+        return {}
+
+    def suspects(self, what: str, error: float) -> list[Suspect]:
+        return []
 
     def failures(self) -> dict[str, str]:
         """Node -> why it failed."""
@@ -58,48 +77,63 @@ class Congestion:
 
 def read(case: Case) -> Congestion:
     """The roles and ratios of a case. Raises SweepError."""
-    where, data = f"{' | '.join(case.where)}: congestion", case.congestion
-    try:
-        nodes = sweep.hosts(data, where)
-        victims = sweep.hosts(data, where, "victims")
-        repeats = typed_json.count(data, "repeats", where, sweep.MOST_REPEATS)
-        traffic = typed_json.text(data, "traffic", where)
+    with sweep.stored(case, "congestion") as data:
+        nodes, victims = data.hosts(), data.hosts("victims")
+        repeats = data.count("repeats", sweep.MOST_REPEATS)
+        traffic = typed_json.text(data.data, "traffic", data.where)
         if traffic not in KINDS or not 1 < len(nodes) < sweep.MOST_NODES:
             raise ValueError(f"{repeats} repeats of {len(nodes)} nodes with traffic {traffic!r}")
         if not victims or not set(victims) < set(nodes):
             raise ValueError(f"{len(victims)} victims of {len(nodes)} nodes")
-        given = typed_json.mapping(data.get("ratios"), f"{where}.ratios")
-        ratios = {name: _ratios(given, name, len(victims), f"{where}.ratios") for name in NAMES}
-        dead, undone = (sweep.reasons_of(data, key, where) for key in ("dead", "undone"))
-        refused = sweep.refused_of(data, where)
-        odd = sweep.odd_of(typed_json.mapping(data.get("odd", {}), f"{where}.odd"), f"{where}.odd")
-    except (typed_json.ShapeError, ValueError, LookupError) as error:
-        raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
-    rows = tuple(_rows(case, victims, ratios))
-    return Congestion(nodes, victims, traffic, repeats, ratios, dead, undone, odd, rows, refused)
-
-
-def _ratios(data: Mapping, name: str, count: int, where: str) -> tuple[float, ...]:
-    """Ratios of all victims. Raises ShapeError or ValueError."""
-    given = typed_json.sequence(data.get(name), f"{where}.{name}")
-    typed_json.numbers([one for one in given if one is not None], f"{where}.{name}")
-    found = tuple(math.nan if one is None else float(one) for one in given)
-    if len(found) != count or any(one <= 0 or math.isinf(one) for one in found):
-        raise ValueError(f"{where}.{name} has {len(found)} ratios of {count} victims, or bad ones")
-    return found
-
-
-def _rows(case: Case, victims: Sequence[str], ratios: Mapping[str, Sequence[float]]):
-    """A row for each metric that the case has values of."""
-    values = {value.variable: value for value in case.values}
-    for metric in METRICS:
-        known = [(ratio, node) for ratio, node in zip(ratios[metric.name], victims) if ratio > 0]
-        if metric.name not in values or not known:
-            continue
-        ratio, node = max(known)
-        middle, mean, high, worst = (
-            values[name].value if name in values else None
-            for name in (f"{metric.name}_ratio{tail}" for tail in ("", "_mean", "_99", "_worst"))
+        ratios = {name: _ratios(data, name, len(victims)) for name in NAMES}
+        return Congestion(
+            nodes,
+            victims,
+            traffic,
+            repeats,
+            ratios,
+            data.reasons("dead"),
+            data.reasons("undone"),
+            data.odd,
+            tuple(_rows(case, victims, ratios)),
+            data.refused,
         )
-        alone = f"{values[metric.name].value:.4g} {metric.unit}"
-        yield Row(metric.words, alone, middle, mean, high, worst, node, ratio)
+
+
+def _ratios(data: Stored, name: str, count: int) -> tuple[float, ...]:
+    """Ratios of all victims; NaN for null. Raises ShapeError or ValueError."""
+    where = f"{data.at('ratios')}.{name}"
+    stored = typed_json.sequence(data.object("ratios").get(name), where)
+    known = [ratio for ratio in stored if ratio is not None]
+    typed_json.numbers(known, where)
+    if len(stored) != count or not all(0 < ratio < math.inf for ratio in known):
+        raise ValueError(f"{where} has {len(stored)} ratios of {count} victims, or bad ones")
+    return tuple(math.nan if ratio is None else float(ratio) for ratio in stored)
+
+
+def _rows(
+    case: Case, victims: Sequence[str], ratios: Mapping[str, Sequence[float]]
+) -> Iterator[Row]:
+    """A row for each metric that the case has values of."""
+    for metric in METRICS:
+        alone = case.value(metric.name)
+        # A comparison with NaN is false.
+        known = [(ratio, node) for ratio, node in zip(ratios[metric.name], victims) if ratio > 0]
+        if alone is None or not known:
+            continue
+        worst_ratio, worst_node = max(known)
+        yield Row(
+            metric.words,
+            f"{alone.value:.4g} {metric.unit}",
+            _number(case, f"{metric.name}_ratio"),
+            _number(case, f"{metric.name}_ratio_mean"),
+            _number(case, f"{metric.name}_ratio_99"),
+            _number(case, f"{metric.name}_ratio_worst"),
+            worst_node,
+            worst_ratio,
+        )
+
+
+def _number(case: Case, variable: str) -> float | None:
+    value = case.value(variable)
+    return value.value if value else None

@@ -18,9 +18,11 @@ ALONE, TOGETHER = "alone", "together"
 class Fabric:
     """The bandwidth of links together, beside that of the same links alone."""
 
-    together_gbps: float  #: sum over the links, both directions
+    #: Sum over the links, both directions.
+    together_gbps: float
     alone_gbps: float
-    links: int  #: number of directions that both sweeps measured
+    #: Number of directions that both sweeps measured.
+    links: int
 
     @property
     def kept(self) -> float:
@@ -39,22 +41,13 @@ def beside(case: Case, cases: Mapping[tuple, tuple[Case, AnySweep]]) -> Fabric |
 
     None where no case of the session measured the same links alone.
     """
-    if case.parameters.get("traffic") != TOGETHER:
+    together = cases[case.where][1]
+    if case.parameters.get("traffic") != TOGETHER or not isinstance(together, Sweep):
         return None
     wanted = {**case.parameters, "traffic": ALONE}
-    together = cases[case.where][1]
     for other, alone in cases.values():
-        same = (other.partition, other.environ, other.node) == (
-            case.partition,
-            case.environ,
-            case.node,
-        )
-        if (
-            same
-            and other.parameters == wanted
-            and isinstance(alone, Sweep)
-            and isinstance(together, Sweep)
-        ):
+        same = (other.place, other.environ) == (case.place, case.environ)
+        if same and other.parameters == wanted and isinstance(alone, Sweep):
             return of(alone, together)
     return None
 
@@ -65,5 +58,5 @@ def of(alone: Sweep, together: Sweep) -> Fabric | None:
     known = np.isfinite(both) & np.isfinite(alone.gbps)
     if not known.any():
         return None
-    sums = [float(gbps[known].sum(dtype=float)) for gbps in (both, alone.gbps)]
-    return Fabric(sums[0], sums[1], int(known.sum()))
+    together_gbps, alone_gbps = (float(gbps[known].sum(dtype=float)) for gbps in (both, alone.gbps))
+    return Fabric(together_gbps, alone_gbps, int(known.sum()))

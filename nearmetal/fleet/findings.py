@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nearmetal.fleet import congestion, nodes, outliers, remeasured, sweep
 from nearmetal.fleet.congestion import Congestion
 from nearmetal.fleet.nodes import NodeSweep
 from nearmetal.fleet.outliers import Suspect
-from nearmetal.fleet.sweep import BANDWIDTH, Sweep
+from nearmetal.fleet.sweep import Sweep
 from nearmetal.results import Case
 from nearmetal.stats.plan import CAMPAIGN_ERROR
 
@@ -25,15 +25,24 @@ WORDS = {outliers.OUT: "sends", outliers.INTO: "receives", outliers.BOTH: "sends
 class Finding:
     """A node, switch, path or link that is slower than the others, or that failed."""
 
-    kind: str  #: node, switch, path, link; links: most of them
-    nodes: tuple[str, ...]  #: the node; those behind the switch or path; the link's two ends
-    what: str  #: a measure of its sweep, or FAILED
-    said: str  #: by how much, or why, in words
-    direction: str = ""  #: OUT, INTO or BOTH, as its nodes see it; "": of no message
-    change: float | None = None  #: time beyond that of the others, as a fraction
-    p: float | None = None  #: one-sided p-value, before the error is shared
-    switch: str = ""  #: name of a switch
-    since: str = ""  #: start of the first of the sweeps in a row that show it
+    #: node, switch, path, link; links: most of them
+    kind: str
+    #: The node; those behind the switch or path; the link's two ends.
+    nodes: tuple[str, ...]
+    #: A measure of its sweep, or FAILED.
+    what: str
+    #: By how much, or why, in words.
+    said: str
+    #: OUT, INTO or BOTH, as its nodes see it; "": of no message.
+    direction: str = ""
+    #: Time beyond that of the others, as a fraction.
+    change: float | None = None
+    #: One-sided p-value, before the error is shared.
+    p: float | None = None
+    #: Name of a switch.
+    switch: str = ""
+    #: Start of the first of the sweeps in a row that show it.
+    since: str = ""
 
     @property
     def name(self) -> str:
@@ -52,6 +61,31 @@ class Finding:
         does = f"{WORDS[self.direction]} with" if self.direction else "takes"
         return f"{does} {self.said} ({self.what})"
 
+    @property
+    def who(self) -> tuple[str, frozenset[str]]:
+        """Who it is, in any direction and measure."""
+        return self.kind, frozenset(self.nodes)
+
+    def is_about(self, others: Iterable[Finding]) -> bool:
+        """Whether another finding is about the same, or about a link and one of its ends."""
+        for other in others:
+            if self.who == other.who:
+                return True
+            link_and_node = {self.kind, other.kind} == {"node", "link"}
+            if link_and_node and not set(self.nodes).isdisjoint(other.nodes):
+                return True
+        return False
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What two sweeps show together."""
+
+    #: What the second one shows too, with its figures.
+    found: list[Finding]
+    #: What the second one cannot judge; `said` has the reason.
+    unknown: list[Finding] = field(default_factory=list)
+
 
 def read(case: Case) -> AnySweep | None:
     """The sweep of a case; None if it holds none. Raises SweepError."""
@@ -64,28 +98,15 @@ def read(case: Case) -> AnySweep | None:
 
 def error_of(sweeps: Iterable[AnySweep]) -> float:
     """The error of each measure of sweeps that are judged together: an equal part of the whole."""
-    return CAMPAIGN_ERROR / max(1, sum(len(one.measures) for one in sweeps))
+    return CAMPAIGN_ERROR / max(1, sum(len(each.measures) for each in sweeps))
 
 
-def of(one: AnySweep, error: float) -> list[Finding]:
+def of(swept: AnySweep, error: float) -> list[Finding]:
     """Slow switches, nodes and links by each measure, then what failed.
 
     :arg error: of each measure (`error_of`).
     """
-    found = [
-        _slow(suspect, what, one)
-        for what in one.measures
-        for suspect in _suspects(one, what, error)
-    ]
-    return [*found, *_failed(one)]
-
-
-@dataclass(frozen=True)
-class Compared:
-    """What two sweeps show together."""
-
-    found: list[Finding]  #: what the second one shows too, with its figures
-    unknown: list[Finding]  #: what the second one cannot judge; `said` has the reason
+    return _slow(swept, error) + _failed(swept)
 
 
 def compared(first: AnySweep, second: AnySweep, error: float) -> Compared:
@@ -95,69 +116,29 @@ def compared(first: AnySweep, second: AnySweep, error: float) -> Compared:
 
     :arg error: of each measure of the first sweep. It bounds the error of what is confirmed, too.
     """
-    found, unknown, slow = [], [], []
+    found, slow, unjudged = [], [], []
     for what in first.measures:
-        suspects = _suspects(first, what, error)
-        slow += [_slow(one, what, first) for one in suspects]
-        shown, unjudged = _again(first, second, what, suspects)
-        found += [_slow(one, what, first) for one in shown]
-        unknown += [_slow(one, what, first) for one in unjudged]
+        suspects = first.suspects(what, error)
+        shown, unknown = _again(first, second, what, suspects)
+        slow += _findings(first, what, suspects)
+        found += _findings(first, what, shown)
+        unjudged += _findings(first, what, unknown)
     failed = _failed(first)
-    found += [one for one in _failed(second) if _is_about(one, [*slow, *failed])]
+    found += [finding for finding in _failed(second) if finding.is_about([*slow, *failed])]
     if failed:
-        slow_now = (
-            _slow(suspect, what, second)
-            for what in second.measures
-            for suspect in _suspects(second, what, error)
-        )
-        found += [one for one in slow_now if _is_about(one, failed)]
-    left = _absent(first, second)
+        found += [finding for finding in _slow(second, error) if finding.is_about(failed)]
     # Nothing speaks for what the second sweep did not measure.
-    found += [
-        replace(one, said=f"{one.said}; {why}")
-        for one in failed
-        if not _is_about(one, found) and (why := _unmeasured(one, second, left))
-    ]
-    unknown = [
-        replace(one, said=_unmeasured(one, second, left) or "it has too few values to compare")
-        for one in unknown
-        if not _is_about(one, found)
-    ]
-    return Compared(found, unknown)
-
-
-def _absent(first: AnySweep, second: AnySweep) -> frozenset[str]:
-    """Nodes of the first sweep that the second one left out."""
-    return frozenset({*first.nodes, *first.refused} - {*second.nodes, *second.refused})
-
-
-def _unmeasured(one: Finding, second: AnySweep, left: frozenset[str]) -> str:
-    """Why the second sweep says nothing of a node or link, in words; '' if it does."""
-    if left & set(one.nodes):
-        return "left out of the second sweep"
-    if one.kind == "link" and isinstance(second, Sweep) and not second.measured(*one.nodes):
-        return "not measured by the second sweep"
-    return ""
-
-
-def _is_about(one: Finding, others: Iterable[Finding]) -> bool:
-    """Whether another finding is of the same, or of a link and one of its ends."""
-    return any(
-        _who(one) == _who(other)
-        or (
-            {one.kind, other.kind} == {"node", "link"}
-            and not set(one.nodes).isdisjoint(other.nodes)
-        )
-        for other in others
-    )
-
-
-def _suspects(one: AnySweep, what: str, error: float) -> list[Suspect]:
-    if isinstance(one, Congestion):
-        return []
-    if isinstance(one, NodeSweep):
-        return one.suspects(what, error)
-    return outliers.of_links(one.fits[what], one.members, what == BANDWIDTH, error)
+    absent = {*first.nodes, *first.refused} - {*second.nodes, *second.refused}
+    for finding in failed:
+        why = _unmeasured(finding, second, absent)
+        if why and not finding.is_about(found):
+            found.append(replace(finding, said=f"{finding.said}; {why}"))
+    unknown_too = []
+    for finding in unjudged:
+        if not finding.is_about(found):
+            why = _unmeasured(finding, second, absent) or "it has too few values to compare"
+            unknown_too.append(replace(finding, said=why))
+    return Compared(found, unknown_too)
 
 
 def _again(
@@ -169,49 +150,67 @@ def _again(
     if isinstance(first, NodeSweep) and isinstance(second, NodeSweep):
         return first.judged(what, suspects, second)
     if isinstance(first, Sweep) and isinstance(second, Sweep):
-        fresh = second.of_nodes(first.nodes).slowness(what)
-        return remeasured.judged(suspects, first.fits[what], fresh)
+        return first.judged(what, suspects, second)
     return [], suspects  # a case that measures something else by now
 
 
-def _failed(one: AnySweep) -> list[Finding]:
-    refused = [
-        Finding("node", (node,), FAILED, f"does not start the program: {why}")
-        for node, why in one.refused.items()
-    ]
-    return [*refused, *_failed_in(one)]
+def _unmeasured(finding: Finding, second: AnySweep, absent: set[str]) -> str:
+    """Why the second sweep says nothing of a node or link, in words; '' if it does."""
+    if absent & set(finding.nodes):
+        return "left out of the second sweep"
+    if finding.kind != "link" or not isinstance(second, Sweep) or second.measured(*finding.nodes):
+        return ""
+    return "not measured by the second sweep"
 
 
-def _failed_in(one: AnySweep) -> list[Finding]:
-    """What failed among the nodes of a sweep."""
-    if not isinstance(one, Sweep):
-        return [Finding("node", (node,), FAILED, said) for node, said in one.failures().items()]
-    ends, links = one.failures()
-    if 2 * len(ends) >= len(one.nodes):
+def _slow(swept: AnySweep, error: float) -> list[Finding]:
+    """What is slow by any measure."""
+    found = []
+    for what in swept.measures:
+        found += _findings(swept, what, swept.suspects(what, error))
+    return found
+
+
+def _findings(swept: AnySweep, what: str, suspects: Iterable[Suspect]) -> list[Finding]:
+    """Suspects by a measure as findings, with the names of their nodes."""
+    found = []
+    for suspect in suspects:
+        finding = Finding(
+            suspect.kind,
+            tuple(swept.nodes[node] for node in suspect.nodes),
+            what,
+            f"{100 * suspect.change:.0f} % more time",
+            suspect.direction,
+            suspect.change,
+            suspect.p,
+        )
+        if suspect.kind == "switch":
+            finding = replace(finding, switch=swept.switches[suspect.nodes[0]])
+        found.append(finding)
+    return found
+
+
+def _failed(swept: AnySweep) -> list[Finding]:
+    """What failed: first the nodes that do not start the program."""
+    failed = {node: f"does not start the program: {why}" for node, why in swept.refused.items()}
+    if not isinstance(swept, Sweep):
+        return [_failed_node(*each) for each in [*failed.items(), *swept.failures().items()]]
+    found = [_failed_node(*each) for each in failed.items()]
+    ends, links = swept.failures()
+    if 2 * len(ends) >= len(swept.nodes):
         # Most nodes are taken for healthy. So it was the sweep, or what all nodes share.
-        why = Counter(one.dead.values()).most_common(1)[0][0]
-        said = f"{len(one.dead)} failed, of most nodes: {why}. Give each more time (seconds)"
-        return [Finding("links", (), FAILED, said)]
-    return [
-        *(
-            Finding("node", (node,), FAILED, f"{count} links failed: {why}")
-            for node, (count, why) in ends.items()
-        ),
-        *(Finding("link", pair, FAILED, f"it failed: {why}") for pair, why in links.items()),
-    ]
+        why = Counter(swept.dead.values()).most_common(1)[0][0]
+        said = f"{len(swept.dead)} failed, of most nodes: {why}. Give each more time (seconds)"
+        return [*found, Finding("links", (), FAILED, said)]
+    for node, (count, why) in ends.items():
+        found.append(_failed_node(node, f"{count} links failed: {why}"))
+    for pair, why in links.items():
+        found.append(Finding("link", pair, FAILED, f"it failed: {why}"))
+    return found
 
 
-def _slow(suspect: Suspect, what: str, one: AnySweep) -> Finding:
-    return Finding(
-        suspect.kind,
-        tuple(one.nodes[node] for node in suspect.nodes),
-        what,
-        f"{100 * suspect.change:.0f} % more time",
-        suspect.direction,
-        suspect.change,
-        suspect.p,
-        one.switches[suspect.nodes[0]] if suspect.kind == "switch" else "",
-    )
+def _failed_node(node: str, why: str) -> Finding:
+    return Finding("node", (node,), FAILED, why)
 
 
 def dated(
@@ -228,27 +227,23 @@ def dated(
     :arg earlier: starts and sweeps before it, the newest first. They are read as far as needed.
     :arg error: of each measure.
     """
-    since = {_who(one): started for one in found}
-    open_ones = set(since)
-    for start, past in earlier if open_ones else ():
-        # What was not measured may have been as slow.
+    since = {finding.who: started for finding in found}
+    unended = set(since)
+    for start, past in earlier if unended else ():
         measured = set(past.nodes)
-        shown = {_who(one) for one in of(past, error)}
-        open_ones = {one for one in open_ones if one in shown or not one[1] <= measured}
-        since |= dict.fromkeys(open_ones & shown, start)
-        if not open_ones:
+        shown = {finding.who for finding in of(past, error)}
+        # What was not measured may have been as slow.
+        unended = {who for who in unended if who in shown or not who[1] <= measured}
+        since |= dict.fromkeys(unended & shown, start)
+        if not unended:
             break
-    return [replace(one, since=since[_who(one)]) for one in found]
+    return [replace(finding, since=since[finding.who]) for finding in found]
 
 
 def vanished(before: Iterable[Finding], after: Compared) -> list[Finding]:
     """Findings whose node, switch, path or link a second sweep shows healthy."""
     shown = [*after.found, *after.unknown]
-    return [one for one in before if not _is_about(one, shown)]
-
-
-def _who(one: Finding) -> tuple[str, frozenset[str]]:
-    return one.kind, frozenset(one.nodes)
+    return [finding for finding in before if not finding.is_about(shown)]
 
 
 def by_node(found: Iterable[Finding]) -> dict[str, list[Finding]]:
@@ -256,8 +251,8 @@ def by_node(found: Iterable[Finding]) -> dict[str, list[Finding]]:
 
     Behind a slow switch or path, and at a slow link, a node may be healthy.
     """
-    named: dict[str, list[Finding]] = {}
-    for one in found:
-        if one.kind == "node":
-            named.setdefault(one.nodes[0], []).append(one)
-    return named
+    blamed: dict[str, list[Finding]] = {}
+    for finding in found:
+        if finding.kind == "node":
+            blamed.setdefault(finding.nodes[0], []).append(finding)
+    return blamed

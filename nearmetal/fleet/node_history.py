@@ -8,11 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearmetal.fleet import outliers
-from nearmetal.fleet.congestion import Congestion
 from nearmetal.fleet.findings import AnySweep
-from nearmetal.fleet.nodes import NodeSweep
-from nearmetal.fleet.sweep import BANDWIDTH, LATENCY
+from nearmetal.fleet.outliers import Effects
 
 #: Most sweeps that are read again.
 MOST_SWEEPS = 60
@@ -27,8 +24,7 @@ class Way:
     """What nodes add to the times of a metric, or of messages of one direction."""
 
     words: str
-    effects: np.ndarray  #: (n,) logarithms; NaN: not measured
-    errors: np.ndarray  #: (n,) standard errors by the noise alone
+    effects: Effects
 
 
 @dataclass(frozen=True)
@@ -48,53 +44,46 @@ class Past:
     """What some nodes added in one sweep."""
 
     started: str
-    effects: dict[str, dict[str, Percent]]  #: words of a way -> node -> its part
+    #: Words of a way -> node -> its part.
+    effects: dict[str, dict[str, Percent]]
 
 
-def ways(one: AnySweep) -> list[Way]:
+def ways(sweep: AnySweep) -> list[Way]:
     """The ways in which nodes of a sweep can be slow; beside traffic, none is judged."""
-    if isinstance(one, Congestion):
-        return []
-    if isinstance(one, NodeSweep):
-        return [Way(words, found.values, found.errors) for words, found in one.effects.items()]
-    latency, bandwidth = one.fits[LATENCY], one.fits[BANDWIDTH]
-    return [
-        Way(LATENCY, latency.out, outliers.errors(latency)),
-        Way(f"{BANDWIDTH}, sends", bandwidth.out, outliers.errors(bandwidth)),
-        Way(f"{BANDWIDTH}, receives", bandwidth.into, outliers.errors(bandwidth, axis=0)),
-    ]
+    return [Way(words, effects) for words, effects in sweep.effects.items()]
 
 
 def percent(way: Way, node: int) -> Percent | None:
     """A node's part; None if it was not measured."""
-    effect, error = float(way.effects[node]), float(way.errors[node])
+    effect, error = float(way.effects.values[node]), float(way.effects.errors[node])
     if math.isnan(effect):
         return None
-    ends = (100 * math.expm1(effect + sign * NORMAL * error) for sign in (0, -1, 1))
-    return Percent(*ends)
+    value, low, high = (100 * math.expm1(effect + sign * NORMAL * error) for sign in (0, -1, 1))
+    return Percent(value, low, high)
 
 
-def slowest(found: Sequence[Way], count: int) -> list[int]:
+def slowest(ways: Sequence[Way], count: int) -> list[int]:
     """Numbers of the nodes with the largest effects; nodes without any value come first."""
-    effects = np.array([way.effects for way in found])
+    effects = np.array([way.effects.values for way in ways])
     worst = np.where(np.isnan(effects), math.inf, effects).max(axis=0)
     return list(map(int, np.argsort(-worst, kind="stable")[:count]))
 
 
-def least_measured(one: AnySweep) -> int:
+def least_measured(sweep: AnySweep) -> int:
     """The number of nodes with a value, in the way that fewest nodes have one."""
-    return min((int(np.isfinite(way.effects).sum()) for way in ways(one)), default=0)
+    counts = [int(np.isfinite(effects.values).sum()) for effects in sweep.effects.values()]
+    return min(counts, default=0)
 
 
-def outlier(one: AnySweep) -> str:
+def outlier(sweep: AnySweep) -> str:
     """The node that is farthest behind the median, in which way and by how much, in words."""
-    found = [
-        (part.value, f"{one.nodes[node]} {part.value:+.0f} % ({way.words})")
-        for way in ways(one)
-        for node in range(len(one.nodes))
-        if (part := percent(way, node))
-    ]
-    return max(found, default=(0.0, "no node has a value"))[1]
+    farthest = (-math.inf, "no node has a value")
+    for way in ways(sweep):
+        for number, node in enumerate(sweep.nodes):
+            if part := percent(way, number):
+                words = f"{node} {part.value:+.0f} % ({way.words})"
+                farthest = max(farthest, (part.value, words))
+    return farthest[1]
 
 
 class Collector:
@@ -103,19 +92,22 @@ class Collector:
     def __init__(self, nodes: Sequence[str]):
         self.nodes = nodes
         self.found: list[Past] = []
-        self.full = not nodes  #: whether MOST_SWEEPS or MOST_LINKS are reached
+        #: Whether MOST_SWEEPS or MOST_LINKS are reached.
+        self.full = not nodes
         self._links = 0
 
-    def add(self, started: str, one: AnySweep) -> None:
+    def add(self, started: str, sweep: AnySweep) -> None:
         """Add a sweep, unless these are enough. The first one always counts."""
-        self._links += len(one.nodes) ** 2
+        self._links += len(sweep.nodes) ** 2
         enough = bool(self.found) and self._links > MOST_LINKS
         self.full = self.full or enough or len(self.found) == MOST_SWEEPS
         if self.full:
             return
-        places = {node: place for place, node in enumerate(one.nodes)}
+        places = {node: place for place, node in enumerate(sweep.nodes)}
         effects: dict[str, dict[str, Percent]] = {}
-        for way in ways(one):
-            known = ((node, percent(way, places[node])) for node in self.nodes if node in places)
-            effects[way.words] = {node: part for node, part in known if part}
+        for way in ways(sweep):
+            parts = effects[way.words] = {}
+            for node in self.nodes:
+                if node in places and (part := percent(way, places[node])):
+                    parts[node] = part
         self.found.append(Past(started, effects))

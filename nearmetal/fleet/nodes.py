@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import binascii
 import math
 import warnings
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from nearmetal.fleet import outliers, remeasured, repeats, sweep
-from nearmetal.fleet.outliers import Suspect
+from nearmetal.fleet.outliers import Effects, Suspect
 from nearmetal.fleet.repeats import Repeats
-from nearmetal.fleet.sweep import Odd, Refused, SweepError
+from nearmetal.fleet.sweep import Odd, Refused, Stored
 from nearmetal.model.node_metrics import LOST, METRICS, RATE, Metric
 from nearmetal.results import Case
 from nearmetal.stats.ranks import spread
@@ -27,11 +25,9 @@ WORDS = {metric.name: metric.words for metric in METRICS}
 
 
 @dataclass(frozen=True)
-class Effects:
+class NodeEffects(Effects):
     """What each node adds to the logarithm of the time; 0 is the fleet's median."""
 
-    values: np.ndarray  #: (n,); NaN: not measured
-    errors: np.ndarray  #: (n,) standard errors, by the noise between repeats alone
     repeats: Repeats
 
 
@@ -40,18 +36,21 @@ class NodeSweep:
     """The values of all nodes of a case."""
 
     nodes: tuple[str, ...]
-    values: dict[str, np.ndarray]  #: name of a metric -> (repeats, n); NaN: none
+    #: Name of a metric -> (repeats, n); NaN: none.
+    values: dict[str, np.ndarray]
     repeats: int
-    dead: dict[str, dict[str, str]]  #: node -> metric that failed in every repeat -> why
-    odd: Odd  #: as of sweep.Sweep
-    switches: tuple[str, ...] = ()  #: name of the switch that each node is at; (): not known
+    #: Node -> metric that failed in every repeat -> why.
+    dead: dict[str, dict[str, str]]
+    odd: Odd
+    #: Name of the switch that each node is at; (): not known.
+    switches: tuple[str, ...] = ()
     refused: Refused = field(default_factory=dict)
 
     #: What is judged apart.
     measures = tuple(metric.words for metric in METRICS)
 
     @cached_property
-    def effects(self) -> dict[str, Effects]:
+    def effects(self) -> dict[str, NodeEffects]:
         """Words of a metric -> what nodes add."""
         return {metric.words: effects(slowness(metric, self)) for metric in METRICS}
 
@@ -70,34 +69,34 @@ class NodeSweep:
     def of_nodes(self, nodes: Sequence[str]) -> NodeSweep:
         """The values of these nodes, in this order; NaN for nodes that were not measured."""
         places = [self.nodes.index(node) if node in self.nodes else -1 for node in nodes]
-        values = {
-            name: np.where(np.array(places) < 0, np.nan, found[:, places])
-            for name, found in self.values.items()
-        }
+        absent = np.array(places) < 0
+        values = {}
+        for name, matrix in self.values.items():
+            values[name] = np.where(absent, np.nan, matrix[:, places])
         return replace(self, nodes=tuple(nodes), values=values, switches=())
 
     def failures(self) -> dict[str, str]:
         """Node -> what failed in every repeat, and why, in words."""
-        found = {}
-        for node, failed in self.dead.items():
-            reasons: dict[str, list[str]] = {}
-            for name, why in failed.items():
-                reasons.setdefault(why, []).append(WORDS[name])
-            found[node] = "; ".join(
-                f"{', '.join(names)} failed: {why}" for why, names in reasons.items()
-            )
-        return found
+        return {node: _failure(reasons) for node, reasons in self.dead.items()}
 
 
-def slowness(metric: Metric, one: NodeSweep) -> np.ndarray:
+def _failure(reasons: dict[str, str]) -> str:
+    """`memory, noise failed: no answer; ...`, of metric -> reason."""
+    metrics: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        metrics.setdefault(why, []).append(WORDS[name])
+    return "; ".join(f"{', '.join(words)} failed: {why}" for why, words in metrics.items())
+
+
+def slowness(metric: Metric, nodes: NodeSweep) -> np.ndarray:
     """(repeats, n) times for the same work: larger ones are worse."""
-    values = one.values[metric.name]
+    values = nodes.values[metric.name]
     if metric.kind == LOST:
         return 1 / (1 - values / 100)
     return 1 / values if metric.kind == RATE else values
 
 
-def effects(slow: np.ndarray) -> Effects:
+def effects(slow: np.ndarray) -> NodeEffects:
     """What nodes add to the logarithms of times, (repeats, n).
 
     The median of a repeat over the nodes is not theirs. A node has one of its quick repeats
@@ -116,48 +115,33 @@ def effects(slow: np.ndarray) -> Effects:
     if freedom >= 1:
         noise = float(spread(residual)) * math.sqrt(len(residual) / freedom)
     errors = outliers.MEDIAN_ERROR * noise / np.sqrt(np.maximum(found.counts, 1))
-    return Effects(values, errors, found)
+    return NodeEffects(values, errors, found)
 
 
 def read(case: Case) -> NodeSweep:
     """The sweep of a case. Raises SweepError."""
-    where, data = f"{' | '.join(case.where)}: node_values", case.node_values
-    try:
-        nodes = sweep.hosts(data, where)
-        repeats = typed_json.count(data, "repeats", where, sweep.MOST_REPEATS)
-        if not 1 < len(nodes) < sweep.MOST_NODES or repeats * len(nodes) > MOST_VALUES:
-            raise ValueError(f"{repeats} repeats of {len(nodes)} nodes")
-        values = {
-            name: _matrix(data, name, (repeats, len(nodes)), f"{where}.{name}") for name in WORDS
-        }
-        dead = _dead(typed_json.mapping(data.get("dead"), f"{where}.dead"), f"{where}.dead")
-        odd = sweep.odd_of(typed_json.mapping(data.get("odd", {}), f"{where}.odd"), f"{where}.odd")
-        named = typed_json.sequence(data.get("switches", []), f"{where}.switches")
-        switches = tuple(sanitize.line(str(name)) for name in named)
-        refused = sweep.refused_of(data, where)
-    except (typed_json.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
-        raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
-    if len(switches) not in (0, len(nodes)):
-        raise SweepError(f"{where}: {len(switches)} switches of {len(nodes)} nodes: rerun")
-    return NodeSweep(nodes, values, repeats, dead, odd, switches, refused)
+    with sweep.stored(case, "node_values") as data:
+        nodes = data.hosts()
+        count = data.count("repeats", sweep.MOST_REPEATS)
+        if not 1 < len(nodes) < sweep.MOST_NODES or count * len(nodes) > MOST_VALUES:
+            raise ValueError(f"{count} repeats of {len(nodes)} nodes")
+        values = {}
+        for name in WORDS:
+            column = data.values(name, count * len(nodes)).astype(float)
+            if name == "noise" and np.nanmax(column, initial=0) >= 100:
+                raise ValueError(f"{data.at(name)} is 100 % or more")
+            values[name] = column.reshape(count, len(nodes))
+        switches = data.switches(nodes)
+        return NodeSweep(nodes, values, count, _dead(data), data.odd, switches, data.refused)
 
 
-def _matrix(data: Mapping, name: str, form: tuple[int, int], where: str) -> np.ndarray:
-    """The values of a metric, (repeats, n). Raises ShapeError, ValueError and others."""
-    packed = typed_json.mapping(data.get(name), where)
-    found = sweep.unpacked(packed, form[0] * form[1], where).astype(float)
-    if name == "noise" and np.nanmax(found, initial=0) >= 100:
-        raise ValueError(f"{where} is 100 % or more")
-    return found.reshape(form)
-
-
-def _dead(data: Mapping, where: str) -> dict[str, dict[str, str]]:
+def _dead(data: Stored) -> dict[str, dict[str, str]]:
     """What failed of each node, and why. Raises ShapeError or ValueError."""
-    found: dict[str, dict[str, str]] = {}
-    for node, failed in data.items():
-        place = f"{where}.{node}"
+    dead: dict[str, dict[str, str]] = {}
+    for node, failed in data.object("dead").items():
+        place = f"{data.at('dead')}.{node}"
         for name, why in typed_json.mapping(failed, place).items():
             if name not in WORDS:
                 raise ValueError(f"{place}: {name} is no metric")
-            found.setdefault(sweep.host(node), {})[name] = sanitize.line(str(why))
-    return found
+            dead.setdefault(sweep.host(node), {})[name] = sanitize.line(str(why))
+    return dead

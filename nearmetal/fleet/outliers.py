@@ -46,20 +46,36 @@ OUT, INTO, BOTH = "out", "in", "both"
 class Suspect:
     """What is slower than the rest of the fleet."""
 
-    kind: str  #: switch, path (that some nodes share, of no known switch), node, link
-    nodes: tuple[int, ...]  #: those behind the switch or path; the node; the link's two ends
-    direction: str  #: of the messages, as the nodes see it: OUT, INTO or BOTH; "": of no message
-    change: float  #: how much slower than the fleet's median, as a fraction of its time
-    p: float  #: one-sided p-value, before the error is shared
+    #: switch, path (that some nodes share, of no known switch), node, link
+    kind: str
+    #: Those behind the switch or path; the node; the link's two ends.
+    nodes: tuple[int, ...]
+    #: Of the messages, as the nodes see it: OUT, INTO or BOTH; "": of no message.
+    direction: str
+    #: How much slower than the fleet's median, as a fraction of its time.
+    change: float
+    #: One-sided p-value, before the error is shared.
+    p: float
 
 
 @dataclass(frozen=True)
-class _Way:
-    """Effects of nodes on messages of one direction."""
+class Effects:
+    """What nodes add to the times of messages of one direction, or of a metric."""
 
-    direction: str
-    effects: np.ndarray  #: (n,) logarithms; NaN: not known
-    errors: np.ndarray  #: (n,) standard errors by the noise alone
+    #: (n,) logarithms; NaN: not known
+    values: np.ndarray
+    #: (n,) standard errors by the noise alone
+    errors: np.ndarray
+
+
+def sending(fit: Fit) -> Effects:
+    """What nodes add to the messages that they send."""
+    return Effects(fit.out, errors(fit))
+
+
+def receiving(fit: Fit) -> Effects:
+    """What nodes add to the messages that they receive."""
+    return Effects(fit.into, errors(fit, axis=0))
 
 
 def natural_variance(effects: np.ndarray, errors: np.ndarray) -> float:
@@ -119,19 +135,20 @@ def of_links(
     :arg each_way: whether the two directions of a link were measured apart.
     :arg error: chance that anything healthy is called slow.
     """
-    noise, freedom = fit.noise
-    ways = [_Way(OUT if each_way else BOTH, fit.out, errors(fit))]
-    if each_way:
-        ways.append(_Way(INTO, fit.into, errors(fit, axis=0)))
     share = error / (3 if switches else 2)
-    found: list[Suspect] = []
-    for way in ways:
-        found += _of_a_way(way, switches, freedom, share / len(ways))
-    found = _with_paths(_both_ways(found), fit)
-    named = {node for one in found for node in one.nodes}
-    return sorted(
-        [*found, *_links(fit, named, noise, freedom, share, each_way)], key=lambda one: -one.change
-    )
+    suspects: list[Suspect] = []
+    if each_way:
+        suspects += _of_a_way(OUT, sending(fit), fit, switches, share / 2)
+        suspects += _of_a_way(INTO, receiving(fit), fit, switches, share / 2)
+    else:
+        suspects += _of_a_way(BOTH, sending(fit), fit, switches, share)
+    suspects = _with_paths(_both_ways(suspects), fit)
+    named = {node for suspect in suspects for node in suspect.nodes}
+    return _slowest_first(suspects + _links(fit, named, share, each_way))
+
+
+def _slowest_first(suspects: Iterable[Suspect]) -> list[Suspect]:
+    return sorted(suspects, key=lambda suspect: -suspect.change)
 
 
 def of_nodes(effects: np.ndarray, repeats: Repeats, error: float) -> list[Suspect]:
@@ -153,13 +170,19 @@ def of_nodes(effects: np.ndarray, repeats: Repeats, error: float) -> list[Suspec
     # The largest of n values in their own Qn: its quantiles are those of t, by simulation.
     whole = max(scale(effects[known])[0], LEAST_ERROR)
     p[known] = special.stdtr(count - 1.0, -effects[known] / whole)
-    return sorted(
-        (
-            Suspect("node", (int(node),), "", math.expm1(effects[node]), float(p[node]))
-            for node in np.flatnonzero(slow(effects, p, error) & (effects > reach))
-        ),
-        key=lambda one: -one.change,
-    )
+    is_slow = slow(effects, p, error) & (effects > reach)
+    return _slowest_first(_nodes("", effects, p, is_slow))
+
+
+def _nodes(
+    direction: str, effects: np.ndarray, p: np.ndarray, is_slow: np.ndarray
+) -> list[Suspect]:
+    """A suspect for each slow node."""
+    suspects = []
+    for node in map(int, np.flatnonzero(is_slow)):
+        change = math.expm1(effects[node])
+        suspects.append(Suspect("node", (node,), direction, change, float(p[node])))
+    return suspects
 
 
 def errors(fit: Fit, axis: int = 1) -> np.ndarray:
@@ -168,84 +191,94 @@ def errors(fit: Fit, axis: int = 1) -> np.ndarray:
 
 
 def _of_a_way(
-    way: _Way, switches: Sequence[np.ndarray], freedom: float, error: float
+    direction: str, way: Effects, fit: Fit, switches: Sequence[np.ndarray], error: float
 ) -> list[Suspect]:
     """Slow switches, and slow nodes beside the others of their switch."""
-    effects, found = way.effects.copy(), []
+    _, freedom = fit.noise
+    effects, suspects = way.values.copy(), []
     if switches:
         middle = np.array([median(effects[nodes]) for nodes in switches])
-        beside = np.concatenate([effects[nodes] - m for nodes, m in zip(switches, middle)])
-        single = [max(median(way.errors[nodes]), _spread(beside)) for nodes in switches]
-        sizes = np.array([len(nodes) for nodes in switches])
-        p = p_values(middle, MEDIAN_ERROR * np.array(single) / np.sqrt(sizes), freedom)
+        p = p_values(middle, _errors_of_switches(way, middle, switches), freedom)
         for place in np.flatnonzero(slow(middle, p, error)):
             nodes, shift = switches[place], middle[place]
             if len(nodes) > 1 and np.mean(effects[nodes] > shift / 2) >= MOST_OF_A_SWITCH:
                 members = tuple(map(int, nodes))
                 change = math.expm1(shift)
-                found.append(Suspect("switch", members, way.direction, change, float(p[place])))
+                suspects.append(Suspect("switch", members, direction, change, float(p[place])))
                 effects[nodes] -= shift
     p = p_values(effects, way.errors, freedom)
-    return found + [
-        Suspect("node", (int(node),), way.direction, math.expm1(effects[node]), float(p[node]))
-        for node in np.flatnonzero(slow(effects, p, error))
-    ]
+    return suspects + _nodes(direction, effects, p, slow(effects, p, error))
 
 
-def _both_ways(found: Iterable[Suspect]) -> list[Suspect]:
+def _errors_of_switches(
+    way: Effects, middle: np.ndarray, switches: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Standard errors of the switches' medians: by the noise, and by what their nodes differ."""
+    beside = np.concatenate([way.values[nodes] - m for nodes, m in zip(switches, middle)])
+    differ = _spread(beside)
+    single = [max(median(way.errors[nodes]), differ) for nodes in switches]
+    return MEDIAN_ERROR * np.array(single) / np.sqrt(list(map(len, switches)))
+
+
+def _both_ways(suspects: Iterable[Suspect]) -> list[Suspect]:
     """The suspects; one that is slow in both directions is named once."""
     merged: dict[tuple, Suspect] = {}
-    for one in found:
+    for suspect in suspects:
         # The way back of a link has its ends in the other order.
-        key = one.kind, one.nodes[::-1] if one.kind == "link" else one.nodes
-        if other := merged.get(key):
-            change, p = max(one.change, other.change), min(one.p, other.p)
-            merged[key] = replace(other, direction=BOTH, change=change, p=p)
+        back = suspect.nodes[::-1] if suspect.kind == "link" else suspect.nodes
+        other = merged.get((suspect.kind, back))
+        if other is None:
+            merged[suspect.kind, suspect.nodes] = suspect
         else:
-            merged[one.kind, one.nodes] = one
+            change, p = max(suspect.change, other.change), min(suspect.p, other.p)
+            merged[suspect.kind, back] = replace(other, direction=BOTH, change=change, p=p)
     return list(merged.values())
 
 
-def _with_paths(found: list[Suspect], fit: Fit) -> list[Suspect]:
+def _with_paths(suspects: list[Suspect], fit: Fit) -> list[Suspect]:
     """The suspects; slow nodes that are quick between themselves share a slow path."""
-    nodes = [one for one in found if one.kind == "node"]
     groups: list[list[Suspect]] = []
-    for one in nodes:
-        joined = [group for group in groups if any(_quick(one, other, fit) for other in group)]
-        groups = [group for group in groups if group not in joined]
-        groups.append([one, *(member for group in joined for member in group)])
+    for suspect in suspects:
+        if suspect.kind != "node":
+            continue
+        joined, others = [suspect], []
+        for group in groups:
+            if any(_quick(suspect, member, fit) for member in group):
+                joined += group
+            else:
+                others.append(group)
+        groups = [*others, joined]
     paths = [group for group in groups if len(group) > 1]
-    behind = {one.nodes[0] for group in paths for one in group}
-    return [one for one in found if one.kind != "node" or one.nodes[0] not in behind] + [
-        Suspect(
-            "path",
-            tuple(sorted(one.nodes[0] for one in group)),
-            group[0].direction,
-            float(np.median([one.change for one in group])),
-            min(one.p for one in group),
-        )
-        for group in paths
-    ]
+    behind = [suspect for group in paths for suspect in group]
+    return [suspect for suspect in suspects if suspect not in behind] + list(map(_path, paths))
 
 
-def _quick(one: Suspect, other: Suspect, fit: Fit) -> bool:
+def _path(group: list[Suspect]) -> Suspect:
+    """The path that slow nodes share."""
+    nodes = sorted(suspect.nodes[0] for suspect in group)
+    change = float(np.median([suspect.change for suspect in group]))
+    p = min(suspect.p for suspect in group)
+    return Suspect("path", tuple(nodes), group[0].direction, change, p)
+
+
+def _quick(first: Suspect, second: Suspect, fit: Fit) -> bool:
     """Whether the two nodes are not slow between themselves, although each is slow to others."""
-    if one.direction != other.direction:
+    if first.direction != second.direction:
         return False
-    i, j = one.nodes[0], other.nodes[0]
-    between = [fit.out[a] + fit.into[b] + fit.residual[a, b] for a, b in ((i, j), (j, i))]
-    known = [value for value in between if math.isfinite(value)]
-    return bool(known) and max(known) < math.log1p(min(one.change, other.change)) / 2
+    i, j = first.nodes[0], second.nodes[0]
+    there = fit.out[i] + fit.into[j] + fit.residual[i, j]
+    back = fit.out[j] + fit.into[i] + fit.residual[j, i]
+    known = list(filter(math.isfinite, (there, back)))
+    return bool(known) and max(known) < math.log1p(min(first.change, second.change)) / 2
 
 
-def _links(
-    fit: Fit, named: set[int], noise: float, freedom: float, error: float, each_way: bool
-) -> list[Suspect]:
+def _links(fit: Fit, named: set[int], error: float, each_way: bool) -> list[Suspect]:
     """Slow links between nodes that have no name yet.
 
     Nothing makes a healthy link quicker than the model, so the quickest links show how far the
     noise reaches. A link must be beyond it (`_reach`).
     """
+    noise, freedom = fit.noise
     residual = fit.residual
     if named:
         residual = residual.copy()
@@ -258,13 +291,14 @@ def _links(
         _reach(-residual[residual < 0], error),
         math.log1p(LEAST_OF_A_LINK),
     )
-    found = []
+    direction = OUT if each_way else BOTH
+    suspects = []
     for sender, receiver in np.argwhere(residual > limit):
         shift = float(residual[sender, receiver])
         p = float(special.stdtr(freedom, -shift / noise)) if noise else 0.0
         ends = (int(sender), int(receiver))
-        found.append(Suspect("link", ends, OUT if each_way else BOTH, math.expm1(shift), p))
-    return _both_ways(found)
+        suspects.append(Suspect("link", ends, direction, math.expm1(shift), p))
+    return _both_ways(suspects)
 
 
 def _reach(quick: np.ndarray, error: float) -> float:

@@ -7,7 +7,7 @@ and healthy links are measured in one job, so that a slow hour is no finding.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,29 +46,28 @@ def judged(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> Judge
     :arg fit: of the first sweep, which knows how healthy nodes and near and far links differ.
     :arg slowness: (n, n) fresh values, as of the first sweep (model.fit).
     """
-    held = {node for one in suspects if one.kind != "link" for node in one.nodes}
+    held: set[int] = set()
+    for suspect in suspects:
+        if suspect.kind != "link":
+            held.update(suspect.nodes)
     quiet = [node for node in range(len(fit.out)) if node not in held]
     senders = quiet[:: -(-len(quiet) // MOST_SENDERS) or 1]
     healthy = _known(_of_healthy(suspects, fit, slowness, held, senders, quiet))
     if len(healthy) < LEAST_HEALTHY:
         return [], list(suspects)
     noise, natural = float(spread(healthy)), natural_variance(fit.out, errors(fit))
-    freedom = max(1.0, SPREAD_EFFICIENCY * (len(healthy) - 1))
-    found, unknown = [], []
-    for one in suspects:
-        own = _known(_of(one, fit, slowness, held, quiet))
+    middle, freedom = median(healthy), max(1.0, SPREAD_EFFICIENCY * (len(healthy) - 1))
+
+    def beyond(suspect: Suspect) -> tuple[float, float] | None:
+        own = _known(_of(suspect, fit, slowness, held, quiet))
         if not len(own):
-            unknown.append(one)
-            continue
-        shift = median(own) - median(healthy)
+            return None
         variance = noise**2 * (_of_median(len(own)) + _of_median(len(healthy)))
-        if one.kind != "link":
+        if suspect.kind != "link":
             variance += natural
-        deviation = math.sqrt(variance)
-        p = float(special.stdtr(freedom, -shift / deviation)) if deviation else float(shift <= 0)
-        if p <= CONFIRMATION_ERROR / len(suspects) and shift > math.log1p(THRESHOLD):
-            found.append(replace(one, change=math.expm1(shift), p=p))
-    return found, unknown
+        return median(own) - middle, math.sqrt(variance)
+
+    return _judged(suspects, beyond, freedom)
 
 
 def judged_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> Judged:
@@ -81,22 +80,43 @@ def judged_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> Judged:
     :arg effects: (n,) logarithms of fresh times; NaN: not measured.
     """
     quiet = effects.copy()
-    quiet[[node for one in suspects for node in one.nodes]] = np.nan
+    quiet[[node for suspect in suspects for node in suspect.nodes]] = np.nan
     healthy = _known(quiet)
     if len(healthy) < LEAST_HEALTHY:
         return [], list(suspects)
+    middle = median(healthy)
     deviation, freedom = scale(healthy)
     deviation *= math.sqrt(1 + _of_median(len(healthy)))
-    found, unknown = [], []
-    for one in suspects:
-        shift = float(effects[one.nodes[0]]) - median(healthy)
-        if not math.isfinite(shift):
-            unknown.append(one)
+
+    def beyond(suspect: Suspect) -> tuple[float, float] | None:
+        shift = float(effects[suspect.nodes[0]]) - middle
+        return (shift, deviation) if math.isfinite(shift) else None
+
+    return _judged(suspects, beyond, freedom)
+
+
+def _judged(
+    suspects: Sequence[Suspect],
+    beyond: Callable[[Suspect], tuple[float, float] | None],
+    freedom: float,
+) -> Judged:
+    """The suspects whose fresh values are beyond those of healthy ones, by a t-test.
+
+    :arg beyond: function: suspect -> its shift and the standard error, as logarithms; None: it has
+        no fresh value.
+    :arg freedom: degrees of freedom of the standard error.
+    """
+    shown, unknown = [], []
+    for suspect in suspects:
+        fresh = beyond(suspect)
+        if fresh is None:
+            unknown.append(suspect)
             continue
+        shift, deviation = fresh
         p = float(special.stdtr(freedom, -shift / deviation)) if deviation else float(shift <= 0)
         if p <= CONFIRMATION_ERROR / len(suspects) and shift > math.log1p(THRESHOLD):
-            found.append(replace(one, change=math.expm1(shift), p=p))
-    return found, unknown
+            shown.append(replace(suspect, change=math.expm1(shift), p=p))
+    return shown, unknown
 
 
 def _of_healthy(
@@ -109,28 +129,29 @@ def _of_healthy(
 ) -> np.ndarray:
     """Shifts of the links between healthy nodes, (senders, quiet); NaN for suspected links."""
     shifts = _shifts(fit, slowness, held, senders, quiet)
-    rows, columns = (
-        {node: place for place, node in enumerate(nodes)} for nodes in (senders, quiet)
-    )
-    for one in suspects:
-        for sender, receiver in (one.nodes, one.nodes[::-1]) if one.kind == "link" else ():
+    rows = {node: place for place, node in enumerate(senders)}
+    columns = {node: place for place, node in enumerate(quiet)}
+    for suspect in suspects:
+        if suspect.kind != "link":
+            continue
+        for sender, receiver in (suspect.nodes, suspect.nodes[::-1]):
             if sender in rows and receiver in columns:
                 shifts[rows[sender], columns[receiver]] = np.nan
     return shifts
 
 
 def _of(
-    one: Suspect, fit: Fit, slowness: np.ndarray, held: set[int], quiet: Sequence[int]
+    suspect: Suspect, fit: Fit, slowness: np.ndarray, held: set[int], quiet: Sequence[int]
 ) -> np.ndarray:
     """Shifts of a suspect's links: a link's own, else those with healthy nodes."""
-    near: Sequence[int] = one.nodes
+    near: Sequence[int] = suspect.nodes
     far = quiet
-    if one.kind == "link":
-        near, far = one.nodes[:1], one.nodes[1:]
+    if suspect.kind == "link":
+        near, far = suspect.nodes[:1], suspect.nodes[1:]
     parts = []
-    if one.direction in (OUT, BOTH):
+    if suspect.direction in (OUT, BOTH):
         parts.append(_shifts(fit, slowness, held, near, far).ravel())
-    if one.direction in (INTO, BOTH):
+    if suspect.direction in (INTO, BOTH):
         parts.append(_shifts(fit, slowness, held, far, near).ravel())
     return np.concatenate(parts)
 

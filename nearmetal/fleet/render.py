@@ -27,6 +27,8 @@ SCHEMA = 1
 LEAST_NODES = remeasured.LEAST_HEALTHY + 1
 #: What a reason may hold: Slurm and NHC pass it on to shells.
 UNSAFE = re.compile(r"[^A-Za-z0-9 .,:%()-]")
+#: Labels of every gauge.
+LABELS = ("system", "partition", "environment", "check")
 
 
 @dataclass(frozen=True)
@@ -36,18 +38,28 @@ class Swept:
     case: Case
     sweep: AnySweep
     found: Sequence[Finding]
-    confirmed: bool = False  #: whether a second sweep shows the same
-    vanished: Sequence[Finding] = ()  #: what the second sweep did not show
-    unknown: Sequence[Finding] = ()  #: what the second sweep cannot judge
-    fabric: Fabric | None = None  #: what is left of the links alone
-    past: Sequence[Past] = ()  #: some nodes in this sweep and earlier ones, the newest first
+    #: Whether a second sweep shows the same.
+    confirmed: bool = False
+    #: What the second sweep did not show.
+    vanished: Sequence[Finding] = ()
+    #: What the second sweep cannot judge.
+    unknown: Sequence[Finding] = ()
+    #: What is left of the links alone.
+    fabric: Fabric | None = None
+    #: Some nodes in this sweep and earlier ones, the newest first.
+    past: Sequence[Past] = ()
 
     @property
     def gone(self) -> list[str]:
         """Who was slow in the first sweep alone, each once, in words."""
-        unknown = (f"neither confirmed nor cleared: {one.name}: {one.said}" for one in self.unknown)
-        gone = (f"not confirmed by the second sweep: {one.name}" for one in self.vanished)
-        return list(dict.fromkeys([*unknown, *gone]))
+        lines = [f"neither confirmed nor cleared: {one.name}: {one.said}" for one in self.unknown]
+        lines += [f"not confirmed by the second sweep: {one.name}" for one in self.vanished]
+        return list(dict.fromkeys(lines))
+
+    @property
+    def left_out(self) -> str:
+        """Nodes that were not measured."""
+        return self.case.facts.get("left_out", "none")
 
     @property
     def undone(self) -> bool:
@@ -77,42 +89,42 @@ class Swept:
         return f"no {who} is slower"
 
 
-def text(one: Swept) -> str:
+def text(swept: Swept) -> str:
     """The findings as a table, then the facts of the nodes that differ."""
-    sweep = one.sweep
-    lines = [f"{' | '.join(one.case.where)}: {len(sweep.nodes)} nodes, {sweep.repeats} repeats"]
-    if (left_out := one.case.facts.get("left_out", "none")) != "none":
-        lines.append(f"left out: {left_out}")
-    rows = [
-        [found.name, found.line, "" if found.p is None else f"{found.p:.1g}", date(found.since)]
-        for found in one.found
-    ]
-    lines.append(
-        tabulate(rows, ["slow", "what", "p", "since"], disable_numparse=True)
-        if rows
-        else one.nobody
-    )
-    lines += one.gone
-    lines += [str(one.fabric)] if one.fabric else []
-    lines += beside_traffic(sweep) if isinstance(sweep, Congestion) else []
+    sweep = swept.sweep
+    lines = [f"{' | '.join(swept.case.where)}: {len(sweep.nodes)} nodes, {sweep.repeats} repeats"]
+    if swept.left_out != "none":
+        lines.append(f"left out: {swept.left_out}")
+    rows = []
+    for finding in swept.found:
+        p = "" if finding.p is None else f"{finding.p:.1g}"
+        rows.append([finding.name, finding.line, p, date(finding.since)])
+    if rows:
+        lines.append(tabulate(rows, ["slow", "what", "p", "since"], disable_numparse=True))
+    else:
+        lines.append(swept.nobody)
+    lines += swept.gone
+    if swept.fabric:
+        lines.append(str(swept.fabric))
+    if isinstance(sweep, Congestion):
+        lines += beside_traffic(sweep)
     return "\n".join([*lines, *odd(sweep)])
 
 
-def beside_traffic(one: Congestion) -> list[str]:
+def beside_traffic(sweep: Congestion) -> list[str]:
     """A table of the ratios of nodes beside traffic, and who was late."""
-    rows = [
-        [
-            row.words,
-            row.alone,
-            *map(ratio, (row.ratio, row.ratio_mean, row.ratio_99, row.ratio_worst)),
-            f"{row.worst_node} {ratio(row.worst_node_ratio)}",
-        ]
-        for row in one.rows
-    ]
-    heads = ["", "alone", "median", "mean", "99 %", "worst", "worst node"]
-    generators = len(one.nodes) - len(one.victims)
-    lines = [f"{len(one.victims)} nodes beside {one.traffic} traffic of {generators}", *one.left]
-    return [*lines, tabulate(rows, heads, disable_numparse=True)] if rows else lines
+    rows = []
+    for row in sweep.rows:
+        ratios = map(ratio, (row.ratio, row.ratio_mean, row.ratio_99, row.ratio_worst))
+        worst = f"{row.worst_node} {ratio(row.worst_node_ratio)}"
+        rows.append([row.words, row.alone, *ratios, worst])
+    generators = len(sweep.nodes) - len(sweep.victims)
+    lines = [f"{len(sweep.victims)} nodes beside {sweep.traffic} traffic of {generators}"]
+    lines += sweep.left
+    if rows:
+        heads = ["", "alone", "median", "mean", "99 %", "worst", "worst node"]
+        lines.append(tabulate(rows, heads, disable_numparse=True))
+    return lines
 
 
 def ratio(value: float | None) -> str:
@@ -126,23 +138,28 @@ def odd(sweep: AnySweep) -> list[str]:
     for node, facts in sweep.odd.items():
         for fact, (own, most, count) in facts.items():
             sides.setdefault((fact, own, most, count), []).append(node)
-    return [
-        f"{count} of {len(sweep.nodes)} nodes have {fact} {most}, {', '.join(nodes)} "
-        f"{'has' if len(nodes) == 1 else 'have'} {own}"
-        for (fact, own, most, count), nodes in sorted(sides.items())
-    ]
+    lines = []
+    for (fact, own, most, count), nodes in sorted(sides.items()):
+        have = "has" if len(nodes) == 1 else "have"
+        lines.append(
+            f"{count} of {len(sweep.nodes)} nodes have {fact} {most}, {', '.join(nodes)} {have} "
+            f"{own}"
+        )
+    return lines
 
 
 def reason(found: Iterable[Finding]) -> str:
     """Why a node should not be used, in words that shells, Slurm and NHC leave as they are."""
-    said = ", ".join(UNSAFE.sub("", one.line) for one in found)
-    return f"nearmetal fleet: {said}"
+    lines = ", ".join(UNSAFE.sub("", finding.line) for finding in found)
+    return f"nearmetal fleet: {lines}"
 
 
 def to_blame(swept: Sequence[Swept]) -> dict[str, str]:
     """The nodes that are themselves to blame, and why."""
-    nodes = by_node(found for one in swept for found in one.found)
-    return {node: reason(found) for node, found in nodes.items()}
+    found: list[Finding] = []
+    for each in swept:
+        found += each.found
+    return {node: reason(findings) for node, findings in by_node(found).items()}
 
 
 def actions(swept: Sequence[Swept]) -> list[str]:
@@ -159,8 +176,10 @@ def nhc(swept: Sequence[Swept]) -> str:
 
     The form is `target || check` (NHC's README, Configuration file syntax).
     """
-    lines = [f" {node} || die 1 {shlex.quote(why)}" for node, why in to_blame(swept).items()]
-    return "".join(f"{line}\n" for line in ["# Written by nearmetal fleet.", *lines])
+    lines = ["# Written by nearmetal fleet.\n"]
+    for node, why in to_blame(swept).items():
+        lines.append(f" {node} || die 1 {shlex.quote(why)}\n")
+    return "".join(lines)
 
 
 def document(session: Session, swept: Sequence[Swept], error: str = "") -> str:
@@ -168,39 +187,44 @@ def document(session: Session, swept: Sequence[Swept], error: str = "") -> str:
 
     :arg error: why nothing is known of the fleet, "": it is.
     """
-    sweeps = [
-        {
-            "check": one.case.check,
-            "partition": one.case.partition,
-            "environment": one.case.environ,
-            "nodes": list(one.sweep.nodes),
-            "repeats": one.sweep.repeats,
-            "left_out": one.case.facts.get("left_out", "none"),
-            "confirmed": one.confirmed,
-            "too_few_nodes": one.too_few,
-            "switches": dict(zip(one.sweep.nodes, one.sweep.switches)),
-            "kept_of_alone": one.fabric.kept if one.fabric else None,
-            "beside_traffic": (
-                [asdict(row) for row in one.sweep.rows]
-                if isinstance(one.sweep, Congestion)
-                else None
-            ),
-            "findings": [asdict(found) for found in one.found],
-            "not_confirmed": [asdict(found) for found in one.vanished],
-            "unknown": [asdict(found) for found in one.unknown],
-            "odd_facts": {
-                node: {
-                    fact: {"value": own, "most": most, "nodes_with_most": count}
-                    for fact, (own, most, count) in facts.items()
-                }
-                for node, facts in one.sweep.odd.items()
-            },
-        }
-        for one in swept
-    ]
-    head = {"schema": SCHEMA, "session": session.uuid, "started": session.started}
-    head |= {"system": session.system, "error": error}
-    return json.dumps({**head, "sweeps": sweeps}, indent=2) + "\n"
+    whole = {
+        "schema": SCHEMA,
+        "session": session.uuid,
+        "started": session.started,
+        "system": session.system,
+        "error": error,
+        "sweeps": list(map(_document_of, swept)),
+    }
+    return json.dumps(whole, indent=2) + "\n"
+
+
+def _document_of(swept: Swept) -> dict:
+    sweep = swept.sweep
+    rows = None
+    if isinstance(sweep, Congestion):
+        rows = list(map(asdict, sweep.rows))
+    odd_facts: dict[str, dict] = {}
+    for node, facts in sweep.odd.items():
+        for fact, (own, most, count) in facts.items():
+            named = {"value": own, "most": most, "nodes_with_most": count}
+            odd_facts.setdefault(node, {})[fact] = named
+    return {
+        "check": swept.case.check,
+        "partition": swept.case.partition,
+        "environment": swept.case.environ,
+        "nodes": list(sweep.nodes),
+        "repeats": sweep.repeats,
+        "left_out": swept.left_out,
+        "confirmed": swept.confirmed,
+        "too_few_nodes": swept.too_few,
+        "switches": dict(zip(sweep.nodes, sweep.switches)),
+        "kept_of_alone": swept.fabric.kept if swept.fabric else None,
+        "beside_traffic": rows,
+        "findings": list(map(asdict, swept.found)),
+        "not_confirmed": list(map(asdict, swept.vanished)),
+        "unknown": list(map(asdict, swept.unknown)),
+        "odd_facts": odd_facts,
+    }
 
 
 def openmetrics(session: Session, swept: Sequence[Swept]) -> str:
@@ -215,37 +239,27 @@ def openmetrics(session: Session, swept: Sequence[Swept]) -> str:
     - nearmetal_fleet_beside_traffic: time beside traffic over the time alone, median of the nodes
     """
     registry = CollectorRegistry()
-    names = ("system", "partition", "environment", "check")
-    nodes = Gauge("nearmetal_fleet_nodes", "Nodes in the sweep.", names, registry=registry)
-    when = Gauge("nearmetal_fleet_swept_seconds", "Start of the sweep.", names, registry=registry)
-    slow = Gauge(
-        "nearmetal_fleet_slow",
-        "Time beyond that of the others, as a fraction; NaN: it failed.",
-        (*names, "kind", "nodes", "what", "direction"),
-        registry=registry,
-    )
-    kept = Gauge(
-        "nearmetal_fleet_kept_of_alone",
-        "Bandwidth of all pairs at once, as a part of the sum of the pairs alone.",
-        names,
-        registry=registry,
-    )
-    beside = Gauge(
-        "nearmetal_fleet_beside_traffic",
-        "Time beside traffic over the time alone.",
-        (*names, "what"),
-        registry=registry,
-    )
-    for one in swept:
-        where = session.system, one.case.partition, one.case.environ, one.case.check
-        nodes.labels(*where).set(len(one.sweep.nodes))
+
+    def gauge(name: str, text: str, *further: str) -> Gauge:
+        return Gauge(f"nearmetal_fleet_{name}", text, (*LABELS, *further), registry=registry)
+
+    nodes = gauge("nodes", "Nodes in the sweep.")
+    when = gauge("swept_seconds", "Start of the sweep.")
+    slow_text = "Time beyond that of the others, as a fraction; NaN: it failed."
+    slow = gauge("slow", slow_text, "kind", "nodes", "what", "direction")
+    kept_text = "Bandwidth of all pairs at once, as a part of the sum of the pairs alone."
+    kept = gauge("kept_of_alone", kept_text)
+    beside = gauge("beside_traffic", "Time beside traffic over the time alone.", "what")
+    for each in swept:
+        where = session.system, each.case.partition, each.case.environ, each.case.check
+        nodes.labels(*where).set(len(each.sweep.nodes))
         when.labels(*where).set(session.time)
-        for row in one.sweep.rows if isinstance(one.sweep, Congestion) else ():
+        for row in each.sweep.rows if isinstance(each.sweep, Congestion) else ():
             if row.ratio is not None:
                 beside.labels(*where, row.words).set(row.ratio)
-        if one.fabric:
-            kept.labels(*where).set(one.fabric.kept)
-        for found in one.found:
-            who = found.kind, ",".join(found.nodes), found.what, found.direction
-            slow.labels(*where, *who).set(math.nan if found.change is None else found.change)
+        if each.fabric:
+            kept.labels(*where).set(each.fabric.kept)
+        for finding in each.found:
+            who = finding.kind, ",".join(finding.nodes), finding.what, finding.direction
+            slow.labels(*where, *who).set(math.nan if finding.change is None else finding.change)
     return generate_latest(registry).decode()

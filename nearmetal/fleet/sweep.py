@@ -1,21 +1,23 @@
-"""A sweep of all nodes, as a results database holds it."""
+"""A sweep of all links, as a results database holds it, and the reader that all sweeps share."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from nearmetal.errors import NearmetalError
-from nearmetal.fleet import model
+from nearmetal.fleet import model, outliers, remeasured
 from nearmetal.fleet.model import Fit
+from nearmetal.fleet.outliers import Effects, Suspect
 from nearmetal.model import round_robin
 from nearmetal.results import Case
 from nearmetal.util import sanitize, typed_json
@@ -40,16 +42,92 @@ class SweepError(NearmetalError):
     """The values of a sweep cannot be read. The message names the case."""
 
 
+class Stored:
+    """The object that a case stores of a sweep. Its readers raise ShapeError or ValueError."""
+
+    def __init__(self, where: str, data: Mapping):
+        self.where, self.data = where, data
+
+    def at(self, key: str) -> str:
+        """The place of a key, for errors."""
+        return f"{self.where}.{key}"
+
+    def object(self, key: str) -> Mapping:
+        return typed_json.mapping(self.data.get(key), self.at(key))
+
+    def hosts(self, key: str = "nodes") -> tuple[str, ...]:
+        """The names of different hosts."""
+        names = tuple(map(host, typed_json.sequence(self.data.get(key), self.at(key))))
+        if len(set(names)) < len(names):
+            twice = Counter(names).most_common(1)[0][0]
+            raise ValueError(f"{self.at(key)}: two nodes have one name, {twice}")
+        return names
+
+    def count(self, key: str, most: int) -> int:
+        return typed_json.count(self.data, key, self.where, most)
+
+    def reasons(self, key: str) -> dict[str, str]:
+        """Nodes, and why each is among them."""
+        return {host(node): sanitize.line(str(why)) for node, why in self.object(key).items()}
+
+    @property
+    def refused(self) -> Refused:
+        """Nodes that did not start the program; an older sweep has none."""
+        return self.reasons("refused") if "refused" in self.data else {}
+
+    def switches(self, nodes: Sequence[str]) -> tuple[str, ...]:
+        """The name of each node's switch; () where they are not known. Raises SweepError."""
+        names = typed_json.sequence(self.data.get("switches", []), self.at("switches"))
+        if names and len(names) != len(nodes):
+            raise SweepError(f"{self.where}: {len(names)} switches of {len(nodes)} nodes: rerun")
+        return tuple(sanitize.line(str(name)) for name in names)
+
+    @property
+    def odd(self) -> Odd:
+        """The facts of nodes that differ; a sweep of an older version has none."""
+        odd: Odd = {}
+        for node, facts in typed_json.items(self.data, "odd", self.where):
+            place = f"{self.at('odd')}.{node}"
+            for fact, stored in typed_json.mapping(facts, place).items():
+                here = f"{place}.{fact}"
+                named = dict(zip(("value", "most", "count"), typed_json.sequence(stored, here)))
+                value = sanitize.line(typed_json.text(named, "value", here))
+                most = sanitize.line(typed_json.text(named, "most", here))
+                count = typed_json.count(named, "count", here, MOST_NODES)
+                odd.setdefault(host(node), {})[sanitize.line(fact)] = value, most, count
+        return odd
+
+    def values(self, key: str, count: int) -> np.ndarray:
+        """So many values of checks/fleet.py's `packed`, (count,)."""
+        return unpacked(self.object(key), count, self.at(key))
+
+
+@contextlib.contextmanager
+def stored(case: Case, key: str) -> Iterator[Stored]:
+    """The reader of what a case stores of a sweep. Errors within become a SweepError.
+
+    :arg key: the attribute of the case.
+    """
+    where = f"{' | '.join(case.where)}: {key}"
+    try:
+        yield Stored(where, getattr(case, key))
+    except (typed_json.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
+        raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
+
+
 @dataclass(frozen=True)
 class Sweep:
     """The values of all links of a case. Matrices are (n, n), from node i to node j; NaN: none."""
 
     nodes: tuple[str, ...]
-    latency_us: np.ndarray  #: half round trip; symmetric
+    #: Half round trip; symmetric.
+    latency_us: np.ndarray
     gbps: np.ndarray
     repeats: int
-    dead: dict[tuple[str, str], str]  #: links that failed in every repeat, and why
-    odd: Odd  #: facts in which nodes differ from most of the others
+    #: Links that failed in every repeat, and why.
+    dead: dict[tuple[str, str], str]
+    #: Facts in which nodes differ from most of the others.
+    odd: Odd
     #: Name of the switch that each node is at; (): not known.
     switches: tuple[str, ...] = ()
     refused: Refused = field(default_factory=dict)
@@ -64,8 +142,20 @@ class Sweep:
     @cached_property
     def fits(self) -> dict[str, Fit]:
         """Measure -> what nodes and links add."""
-        places = np.unique(self.switches, return_inverse=True)[1] if self.switches else None
+        places = None
+        if self.switches:
+            places = np.unique(self.switches, return_inverse=True)[1]
         return {what: model.fit(self.slowness(what), places) for what in MEASURES}
+
+    @cached_property
+    def effects(self) -> dict[str, Effects]:
+        """Ways in which a node can be slow -> what nodes add."""
+        latency, bandwidth = self.fits[LATENCY], self.fits[BANDWIDTH]
+        return {
+            LATENCY: outliers.sending(latency),
+            f"{BANDWIDTH}, sends": outliers.sending(bandwidth),
+            f"{BANDWIDTH}, receives": outliers.receiving(bandwidth),
+        }
 
     @cached_property
     def members(self) -> list[np.ndarray]:
@@ -73,6 +163,15 @@ class Sweep:
         names = np.array(self.switches)
         groups = [np.flatnonzero(names == name) for name in np.unique(names)]
         return groups if len(groups) > 1 else []
+
+    def suspects(self, what: str, error: float) -> list[Suspect]:
+        """Switches, paths, nodes and links that are slow in a measure."""
+        return outliers.of_links(self.fits[what], self.members, what == BANDWIDTH, error)
+
+    def judged(self, what: str, suspects: Sequence[Suspect], second: Sweep) -> remeasured.Judged:
+        """The suspects that a second sweep shows again, and those that it cannot judge."""
+        fresh = second.of_nodes(self.nodes).slowness(what)
+        return remeasured.judged(suspects, self.fits[what], fresh)
 
     def of_nodes(self, nodes: Sequence[str]) -> Sweep:
         """The values of these nodes, in this order; NaN for nodes that were not measured."""
@@ -107,40 +206,29 @@ class Sweep:
                 break
             own = [pair for pair in left if node in pair]
             nodes[node] = count, left[own[0]]
-            left = {pair: why for pair, why in left.items() if pair not in own}
+            for pair in own:
+                del left[pair]
         return nodes, left
 
 
 def read(case: Case) -> Sweep:
     """The sweep of a case. Raises SweepError."""
-    where = f"{' | '.join(case.where)}: links"
-    try:
-        nodes = hosts(case.links, where)
-        rounds = typed_json.count(case.links, "rounds", where, MOST_NODES)
-        repeats = typed_json.count(case.links, "repeats", where, MOST_REPEATS)
+    with stored(case, "links") as data:
+        nodes = data.hosts()
+        rounds = data.count("rounds", MOST_NODES)
+        repeats = data.count("repeats", MOST_REPEATS)
         links = _links(len(nodes), rounds)
-        failed = _failed(
-            typed_json.mapping(case.links.get("dead"), f"{where}.dead"), f"{where}.dead"
-        )
-        named = typed_json.sequence(case.links.get("switches", []), f"{where}.switches")
-        switches = tuple(sanitize.line(str(name)) for name in named)
-        odd = odd_of(typed_json.mapping(case.links.get("odd", {}), f"{where}.odd"), f"{where}.odd")
-        refused = refused_of(case.links, where)
-        us, gbps_there, gbps_back = (
-            unpacked(
-                typed_json.mapping(case.links.get(key), f"{where}.{key}"), links, f"{where}.{key}"
-            )
-            for key in ("latency_us", "gbps", "gbps_back")
-        )
-    except (typed_json.ShapeError, binascii.Error, zlib.error, ValueError, LookupError) as error:
-        raise SweepError(f"{where}: the stored values cannot be read ({error})") from None
-    if len(switches) not in (0, len(nodes)):
-        raise SweepError(f"{where}: {len(switches)} switches of {len(nodes)} nodes: rerun")
-    first, second = np.array(round_robin.pairs(len(nodes), rounds)).T
-    latency, gbps = _unknown(len(nodes))
-    latency[first, second] = latency[second, first] = us
-    gbps[first, second], gbps[second, first] = gbps_there, gbps_back
-    return Sweep(nodes, latency, gbps, repeats, failed, odd, switches, refused)
+        dead = {}
+        for names, reasons in data.object("dead").items():
+            last = typed_json.sequence(reasons, f"{data.at('dead')}.{names}")[-1]
+            dead[_pair(names)] = sanitize.line(str(last))
+        first, second = np.array(round_robin.pairs(len(nodes), rounds)).T
+        latency, gbps = _unknown(len(nodes))
+        latency[first, second] = latency[second, first] = data.values("latency_us", links)
+        gbps[first, second] = data.values("gbps", links)
+        gbps[second, first] = data.values("gbps_back", links)
+        switches = data.switches(nodes)
+        return Sweep(nodes, latency, gbps, repeats, dead, data.odd, switches, data.refused)
 
 
 def _links(nodes: int, rounds: int) -> int:
@@ -149,14 +237,6 @@ def _links(nodes: int, rounds: int) -> int:
     if not 1 < nodes <= MOST_LINKED or rounds >= nodes + nodes % 2 or links > MOST_LINKS:
         raise ValueError(f"{rounds} rounds of {nodes} nodes are stored: rerun")
     return links
-
-
-def _failed(dead: Mapping, where: str) -> dict[tuple[str, str], str]:
-    """Links that failed, and the last reason of each. Raises ShapeError and others."""
-    return {
-        _pair(pair): sanitize.line(str(typed_json.sequence(why, f"{where}.{pair}")[-1]))
-        for pair, why in dead.items()
-    }
 
 
 def _unknown(count: int) -> np.ndarray:
@@ -183,12 +263,12 @@ def _inflated(text: str, size: int, where: str) -> bytes:
     if len(text) > 2 * size + 1024:
         raise ValueError(f"{where}.codes has {len(text)} characters for {size} bytes: rerun")
     inflater = zlib.decompressobj()
-    found = inflater.decompress(base64.b64decode(text, validate=True), size + 1)
-    if len(found) > size:
+    inflated = inflater.decompress(base64.b64decode(text, validate=True), size + 1)
+    if len(inflated) > size:
         raise ValueError(f"{where}.codes holds more than {size // 2} values: rerun")
-    if len(found) < size or not inflater.eof:
-        raise ValueError(f"{where}.codes holds {len(found) // 2} values instead of {size // 2}")
-    return found
+    if len(inflated) < size or not inflater.eof:
+        raise ValueError(f"{where}.codes holds {len(inflated) // 2} values instead of {size // 2}")
+    return inflated
 
 
 def host(name: str) -> str:
@@ -198,43 +278,7 @@ def host(name: str) -> str:
     return name
 
 
-def hosts(data: Mapping, where: str, key: str = "nodes") -> tuple[str, ...]:
-    """The names of different hosts. Raises ShapeError or ValueError."""
-    names = tuple(map(host, typed_json.sequence(data.get(key), f"{where}.{key}")))
-    if len(set(names)) < len(names):
-        raise ValueError(
-            f"{where}.{key}: two nodes have one name, {Counter(names).most_common(1)[0][0]}"
-        )
-    return names
-
-
-def refused_of(data: Mapping, where: str) -> Refused:
-    """Nodes that did not start the program. Raises ShapeError or ValueError."""
-    return reasons_of(data, "refused", where) if "refused" in data else {}
-
-
-def reasons_of(data: Mapping, key: str, where: str) -> dict[str, str]:
-    """Nodes, and why each is among them. Raises ShapeError or ValueError."""
-    found = typed_json.mapping(data.get(key), f"{where}.{key}")
-    return {host(node): sanitize.line(str(why)) for node, why in found.items()}
-
-
 def _pair(names: str) -> tuple[str, str]:
     """The two hosts of a link. Raises ValueError."""
     first, second = names.split()
     return host(first), host(second)
-
-
-def odd_of(data: Mapping, where: str) -> Odd:
-    """The facts of nodes that differ; a sweep of an older version has none. Raises ShapeError."""
-    found: Odd = {}
-    for node, facts in data.items():
-        for fact, told in typed_json.mapping(facts, f"{where}.{node}").items():
-            place = f"{where}.{node}.{fact}"
-            named = dict(zip(("value", "most", "count"), typed_json.sequence(told, place)))
-            value, most = (
-                sanitize.line(typed_json.text(named, key, place)) for key in ("value", "most")
-            )
-            count = typed_json.count(named, "count", place, MOST_NODES)
-            found.setdefault(host(node), {})[sanitize.line(fact)] = value, most, count
-    return found
