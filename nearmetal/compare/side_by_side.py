@@ -334,7 +334,7 @@ def render(
     if any(case.measured for case in session.failures):
         legend.append("!: a value of a case that failed by its reference.")
     title = f"session {session.uuid} on {session.system}, {session.started}"
-    cautions = [*session.told_of_processors, *session.told_of_expected_failures]
+    cautions = [*session.processor_notes, *session.xfail_notes]
     cautions += disturbed(session)
     near = nearness.render(nearness.of_session(session, columns, numbers))
     parts = [title, "\n".join(cautions), near, "\n".join([text, *legend])]

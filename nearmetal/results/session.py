@@ -54,14 +54,18 @@ class NewestError(Incomplete, ResultsError):
 class Value:
     """One performance variable of one case."""
 
-    check: str  #: of its case, as are `environ`, `partition` and `node`
+    #: Of its case, as are `environ`, `partition` and `node`
+    check: str
     environ: str
     partition: str
     variable: str
-    value: float  #: median of the samples
+    #: Median of the samples.
+    value: float
     unit: str
-    samples: tuple[float, ...] = ()  #: one for each repeat
-    within: tuple[tuple[float, ...], ...] = ()  #: the parts of each sample; () without parts
+    #: One for each repeat.
+    samples: tuple[float, ...] = ()
+    #: The parts of each sample; () without parts.
+    within: tuple[tuple[float, ...], ...] = ()
     node: str = ""
     #: metrics.LESS or MORE, where the unit does not say it (results/directions.py)
     better: str = metrics.UNKNOWN
@@ -83,8 +87,10 @@ class Value:
 class Disturbed:
     """A repeat that did not have its nodes to itself (nearmetal/checks/disturbance.py)."""
 
-    number: int  #: of the repeat in its job, from 1
-    again: bool  #: whether another repeat ran in its place, so that its samples are left out
+    #: Of the repeat in its job, from 1.
+    number: int
+    #: Whether another repeat ran in its place, so that its samples are left out.
+    again: bool
     causes: tuple[Cause, ...]
 
 
@@ -98,46 +104,53 @@ class Case:
     (`--max-retries`), the last one counts.
     """
 
-    check: str  #: display name, e.g. `pingpong %placement=internode`; `-P` adds `%.VARIABLE=VALUE`
+    #: Display name, e.g. `pingpong %placement=internode`; `-P` adds `%.VARIABLE=VALUE`
+    check: str
     partition: str
     environ: str
     values: tuple[Value, ...]
     #: FACTS and the facts of its nodes. Read only: cases share them.
     facts: dict[str, str]
-    curves: dict[str, dict[int, tuple[float, ...]]]  #: {"half_round_trip_us": {bytes: samples}}
-    failure: str | None  #: reason; None: it passed
+    #: {"half_round_trip_us": {bytes: samples}}
+    curves: dict[str, dict[int, tuple[float, ...]]]
+    #: Reason; None: it passed.
+    failure: str | None
     #: ReFrame's phase of the failure; "performance": measured completely, but beyond its reference
     phase: str | None
     #: reason of its expected failure, by its sanity or by references; "": none
     xfail: str = ""
-    parameters: dict = field(
-        default_factory=dict
-    )  #: of the check's name: {"placement": "internode"}
-    no_baseline: str = ""  #: the check's own reason for having no reference
-    ended: float = 0.0  #: end of its job, seconds since 1970; 0: unknown
-    fixture: bool = False  #: whether it only prepares others (checks/spack_install.py)
-    unreferenced: tuple[str, ...] = ()  #: variables that failed because the baseline lacks them
-    unexpected: tuple[str, ...] = ()  #: expectations that it failed by, and by nothing else
-    workload: dict = field(default_factory=dict)  #: processes, nodes, ... (decode.WORKLOAD)
-    node: str = ""  #: given by `--distribute`; empty: Slurm chose it
-    runs: int = 1  #: number of ReFrame's runs of it in this session
-    link_class: str = ""  #: native, passthrough, ...; of its partition. "": not stored
-    disturbances: tuple[Disturbed, ...] = ()  #: all of its job's disturbed repeats
+    #: Of its name: {"placement": "internode"}
+    parameters: dict = field(default_factory=dict)
+    #: The check's own reason for having no reference.
+    no_baseline: str = ""
+    #: End of its job, seconds since 1970; 0: unknown.
+    ended: float = 0.0
+    #: Whether it only prepares others (checks/spack_install.py)
+    fixture: bool = False
+    #: Variables that failed because the baseline lacks them.
+    unreferenced: tuple[str, ...] = ()
+    #: Expectations that it failed by, and by nothing else.
+    unexpected: tuple[str, ...] = ()
+    #: processes, nodes, ... (decode.WORKLOAD)
+    workload: dict = field(default_factory=dict)
+    #: Given by `--distribute`; empty: Slurm chose it.
+    node: str = ""
+    #: Number of ReFrame's runs of it in this session.
+    runs: int = 1
+    #: native, passthrough, ...; of its partition. "": not stored.
+    link_class: str = ""
+    #: All of its job's disturbed repeats.
+    disturbances: tuple[Disturbed, ...] = ()
     #: of each repeat of its job: {quantity of references/disturbance.yaml: value}; (): not stored
     evidence: tuple[dict[str, float], ...] = ()
     #: sentences on repeats of which nobody knows whether they were disturbed
     unknown_evidence: tuple[str, ...] = ()
     #: whether a check of others stored it: one launch, without facts of the nodes and evidence
     foreign: bool = False
-    links: dict = field(
-        default_factory=dict
-    )  #: between all nodes, as nearmetal/fleet/sweep.py reads them
-    node_values: dict = field(
-        default_factory=dict
-    )  #: of all nodes, as nearmetal/fleet/nodes.py reads them
-    congestion: dict = field(
-        default_factory=dict
-    )  #: of nodes beside traffic, as nearmetal/fleet/congestion.py reads them
+    #: Between all nodes, of all nodes, and of nodes beside traffic: nearmetal/fleet/ reads them.
+    links: dict = field(default_factory=dict)
+    node_values: dict = field(default_factory=dict)
+    congestion: dict = field(default_factory=dict)
 
     def value(self, variable: str) -> Value | None:
         """The value of a variable; None if the case has none."""
@@ -155,11 +168,11 @@ class Case:
     @property
     def quantities(self) -> dict[str, tuple[float, ...]]:
         """Quantity of its evidence -> the values of the repeats that have one."""
-        found: dict[str, tuple[float, ...]] = {}
+        quantities: dict[str, tuple[float, ...]] = {}
         for repeat in self.evidence:
             for name, value in repeat.items():
-                found[name] = (*found.get(name, ()), value)
-        return found
+                quantities[name] = (*quantities.get(name, ()), value)
+        return quantities
 
     @property
     def median_evidence(self) -> dict[str, float]:
@@ -177,7 +190,7 @@ class Case:
     @property
     def disturbed(self) -> tuple[Cause, ...]:
         """Causes of the disturbances of repeats whose samples count: the worst by each rule."""
-        return worst(one for one in self.disturbances if not one.again)
+        return worst(repeat for repeat in self.disturbances if not repeat.again)
 
     @property
     def counts(self) -> bool:
@@ -222,21 +235,30 @@ class Session:
     """One run of ReFrame."""
 
     uuid: str
-    started: str  #: as ReFrame writes it, 20261121T061529+0000
+    #: As ReFrame writes it, 20261121T061529+0000.
+    started: str
     system: str
     cases: tuple[Case, ...]
-    time: float = 0.0  #: start, seconds since 1970
-    command: str = ""  #: ReFrame's command line
-    skipped: tuple[tuple[str, str, str], ...] = ()  #: cases that their check skipped
-    promised: int = 0  #: cases that ReFrame selected
-    directory: str = ""  #: working directory of ReFrame
-    confirms: str = ""  #: id of the session whose cases it measured again (judge/confirm.py)
+    #: Start, seconds since 1970.
+    time: float = 0.0
+    #: ReFrame's command line.
+    command: str = ""
+    #: Cases that their check skipped.
+    skipped: tuple[tuple[str, str, str], ...] = ()
+    #: Cases that ReFrame selected.
+    promised: int = 0
+    #: Working directory of ReFrame.
+    directory: str = ""
+    #: Id of the session whose cases it measured again (judge/confirm.py)
+    confirms: str = ""
     #: the requested selection, as its checks recorded it (site/selection.py); {}: not recorded
     selection: dict = field(default_factory=dict)
-    host: str = ""  #: host on which ReFrame ran
+    #: Host on which ReFrame ran.
+    host: str = ""
     #: `skipped` case -> the reason that its check gave
     reasons: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    stored: int = 0  #: place in the history, ascending; 0: not from a database
+    #: Place in the history, ascending; 0: not from a database.
+    stored: int = 0
 
     def case(self, where: tuple[str, str, str]) -> Case | None:
         """The case with this identity (`Case.where`); None if the session has none."""
@@ -275,8 +297,9 @@ class Session:
         """`campaign`, `confirmation` (of a session), or `duet` if it holds nothing else."""
         if self.confirms:
             return "confirmation"
-        duet = self.cases and all(case.duet for case in self.cases if not case.fixture)
-        return "duet" if duet else "campaign"
+        if self.cases and all(case.duet for case in self.cases if not case.fixture):
+            return "duet"
+        return "campaign"
 
     @property
     def measured(self) -> list[Case]:
@@ -289,18 +312,19 @@ class Session:
         return [value for case in self.measured for value in case.values]
 
     @property
-    def told_of_skipped(self) -> list[str]:
+    def skipped_notes(self) -> list[str]:
         """One sentence for each reason, with the cases that were skipped for it."""
         by_reason: dict[str, list[str]] = {}
         for key in self.skipped:
             by_reason.setdefault(self.reasons.get(key, ""), []).append(" | ".join(key))
-        return [
-            f"skipped by its check: {'; '.join(cases)}{f': {reason}' if reason else ''}"
-            for reason, cases in by_reason.items()
-        ]
+        notes = []
+        for reason, cases in by_reason.items():
+            why = f": {reason}" if reason else ""
+            notes.append(f"skipped by its check: {'; '.join(cases)}{why}")
+        return notes
 
     @property
-    def told_of_processors(self) -> list[str]:
+    def processor_notes(self) -> list[str]:
         """A sentence, if some partitions ran on an emulated processor and others did not."""
         emulated: dict[str, bool] = {}
         for case in self.cases:
@@ -310,14 +334,14 @@ class Session:
         others = [name for name, is_emulated in emulated.items() if not is_emulated]
         if not with_tcg or not others:
             return []
-        said = (
+        note = (
             f"QEMU emulated the processor (TCG) of {', '.join(with_tcg)}, and not that of "
             f"{', '.join(others)}: their values do not compare. Run the guests with KVM"
         )
-        return [said]
+        return [note]
 
     @property
-    def told_of_expected_failures(self) -> list[str]:
+    def xfail_notes(self) -> list[str]:
         """A sentence on each case that failed as expected."""
         return [
             f"xfail: {case.check} on {case.place} with {case.environ}: {case.xfail}"
@@ -328,7 +352,7 @@ class Session:
     @property
     def notes(self) -> list[str]:
         """Sentences on what limits every judgement of the session."""
-        return [*self.told_of_processors, *self.told_of_skipped]
+        return [*self.processor_notes, *self.skipped_notes]
 
     @property
     def failures(self) -> list[Case]:
@@ -337,21 +361,22 @@ class Session:
 
 def worst(disturbed: Iterable[Disturbed]) -> tuple[Cause, ...]:
     """The worst cause by each rule."""
-    found: dict[str, Cause] = {}
-    for one in disturbed:
-        for cause in one.causes:
-            if cause.rule not in found or cause.value > found[cause.rule].value:
-                found[cause.rule] = cause
-    return tuple(found.values())
+    causes: dict[str, Cause] = {}
+    for repeat in disturbed:
+        for cause in repeat.causes:
+            if cause.rule not in causes or cause.value > causes[cause.rule].value:
+                causes[cause.rule] = cause
+    return tuple(causes.values())
 
 
 def base_first(session: Session, places: Iterable[str], base: str | None = None) -> list[str]:
     """Places in their order, but first the base of comparisons: the one named `base`, else those
     with a native link, else the one named `native`."""
+    native = {case.place for case in session.cases if case.link_class == "native"}
     names = list(dict.fromkeys(places))
-    classes = {case.place: case.link_class for case in session.cases}
-    native = {name for name in names if classes.get(name) == "native"}
-    first = {base} if base is not None else native or {"native"}
+    first = native.intersection(names) or {"native"}
+    if base is not None:
+        first = {base}
     return sorted(names, key=lambda name: name not in first)
 
 
@@ -379,9 +404,12 @@ class BadSession:
     uuid: str
     stored: int
     reason: str
-    systems: frozenset[str] = frozenset()  #: systems that it ran on; empty: unknown
-    kind: str = ""  #: `confirmation`; empty: unknown
-    file: str = ""  #: that holds it, where several are read
+    #: Systems that it ran on; empty: unknown.
+    systems: frozenset[str] = frozenset()
+    #: `confirmation`; empty: unknown.
+    kind: str = ""
+    #: That holds it, where several are read.
+    file: str = ""
 
     def may_be(self, system: str | None, kinds: tuple[str, ...]) -> bool:
         """Whether it may be a session of these kinds on the system."""

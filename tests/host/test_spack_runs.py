@@ -437,7 +437,7 @@ def test_the_reason_is_stored_with_the_case(reframe, tmp_path):
     [report] = (tmp_path / "results" / "reports").glob("run-report-*.json")
     session = results.parse_session(json.loads(report.read_text()), "here")
     assert len(session.skipped) == len(session.reasons) == 2
-    [one, other] = session.told_of_skipped
+    [one, other] = session.skipped_notes
     assert not lacking(one, "pingpong %placement=intranode | batch | openmpi-spack: openmpi-spack")
     assert "mpich-spack: mpich-spack (mpich@4.2.1" in other
 

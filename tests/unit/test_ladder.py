@@ -165,4 +165,4 @@ def test_the_gate_names_each_skipped_case_and_each_reason_once(gate):
 def test_a_skipped_case_of_an_older_session_is_named_without_a_reason(reason):
     session = results.parse_session(skipping(campaign(1), 1, reason), "here")
     assert session.reasons == {} and len(session.skipped) == 1
-    assert session.told_of_skipped == [f"skipped by its check: {' | '.join(session.skipped[0])}"]
+    assert session.skipped_notes == [f"skipped by its check: {' | '.join(session.skipped[0])}"]

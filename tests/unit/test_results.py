@@ -541,7 +541,7 @@ def interrupt(*_):
 @pytest.mark.parametrize("options, lines", [([], 1), (["--debug"], 5)])
 def test_an_unforeseen_error_ends_with_3_and_one_line(tmp_path, run, monkeypatch, options, lines):
     database = store(tmp_path / "results.db", OLD)
-    monkeypatch.setattr("nearmetal.results.decode.parse_case", nothing)
+    monkeypatch.setattr("nearmetal.results.decode.Outcome.case", nothing)
     code, out, err = run("compare", "--database", database, *options)
     assert (code, out) == (3, "")
     assert "unforeseen KeyError" in err and "test_results.py" in err and "--debug" in err
@@ -550,7 +550,7 @@ def test_an_unforeseen_error_ends_with_3_and_one_line(tmp_path, run, monkeypatch
 
 def test_an_interruption_is_no_regression(tmp_path, run, monkeypatch):
     database = store(tmp_path / "results.db", OLD)
-    monkeypatch.setattr("nearmetal.results.decode.parse_case", interrupt)
+    monkeypatch.setattr("nearmetal.results.decode.Outcome.case", interrupt)
     assert run("compare", "--database", database)[0] == 130
 
 
