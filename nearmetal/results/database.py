@@ -46,17 +46,24 @@ class Database:
 
     def __init__(self, path: Path | Iterable[Path], directions: Directions | None = None):
         paths = [path] if isinstance(path, (str, Path)) else path
-        self.files = [ResultsFile(one) for one in _distinct(map(Path, paths))]
-        self.directions = directions or Directions()  #: of what has none by itself
-        self.bad: dict[int, BadSession] = {}  #: unreadable sessions so far, by place
-        self.ahead: dict[int, Session] = {}  #: sessions that started ahead of now, by place
-        self.named: set[int] = set()  #: places of bad sessions that an error has named already
-        self.strict = False  #: whether a bad session raises ResultsError at once
-        self._places: dict[int, _Stored] | None = None  #: all sessions by place, from 1
+        self.files = list(map(ResultsFile, _distinct(map(Path, paths))))
+        #: Of what has none by itself.
+        self.directions = directions or Directions()
+        #: Unreadable sessions so far, and sessions that started ahead of now, by place.
+        self.bad: dict[int, BadSession] = {}
+        self.ahead: dict[int, Session] = {}
+        #: Places of bad sessions that an error has named already.
+        self.named: set[int] = set()
+        #: Whether a bad session raises ResultsError at once.
+        self.strict = False
+        #: All sessions by place, from 1.
+        self._places: dict[int, _Stored] | None = None
         self._by_uuid: dict[str, int] = {}
-        self._last: dict[ResultsFile, int] = dict.fromkeys(self.files, 0)  #: last known rows
+        #: Last known rows.
+        self._last: dict[ResultsFile, int] = dict.fromkeys(self.files, 0)
         self._sessions: dict[int, Session | BadSession | None] = {}
-        self._differing: dict[int, str] = {}  #: sentences on sessions whose copies differ, by place
+        #: Sentences on sessions whose copies differ, by place.
+        self._differing: dict[int, str] = {}
 
     @classmethod
     def of(cls, path: Path | Database) -> Database:
@@ -73,14 +80,16 @@ class Database:
     def notes(self) -> list[str]:
         """A sentence for each skipped session and for each one whose copies differ, and one for all
         sessions ahead of now."""
-        notes = [
-            f"skipped {bad}. Fix: delete it (`reframe --delete-stored-sessions={bad.uuid}`)"
-            for place, bad in sorted(self.bad.items())
-            if place not in self.named
+        notes = []
+        for place, bad in sorted(self.bad.items()):
+            if place not in self.named:
+                fix = f"`reframe --delete-stored-sessions={bad.uuid}`"
+                notes.append(f"skipped {bad}. Fix: delete it ({fix})")
+        notes += [note for _, note in sorted(self._differing.items())]
+        ahead = [
+            f"{session.uuid} of {session.started}" for _, session in sorted(self.ahead.items())
         ]
-        notes += [said for _, said in sorted(self._differing.items())]
-        if self.ahead:
-            ahead = [f"{one.uuid} of {one.started}" for _, one in sorted(self.ahead.items())]
+        if ahead:
             more = f" and {len(ahead) - 3} more" if len(ahead) > 3 else ""
             notes.append(
                 f"started ahead of now: session {', '.join(ahead[:3])}{more}. The clock was wrong "
@@ -97,24 +106,23 @@ class Database:
         :arg uuid: only sessions whose id begins with this text.
         :raises ResultsError: a file is unreadable.
         """
-        places = [
-            place
-            for place, stored in self._index().items()
-            if place > after and stored.uuid.startswith(uuid)
-        ]
-        for place in reversed(places) if newest_first else places:
-            found = self._entry(place)
-            if found is not None:
-                yield found
+        stored = [place for place in self._index() if place > after]
+        if newest_first:
+            stored.reverse()
+        for place in stored:
+            if self._index()[place].uuid.startswith(uuid):
+                entry = self._entry(place)
+                if entry is not None:
+                    yield entry
 
-    def note(self, found: Session | BadSession) -> None:
+    def note(self, entry: Session | BadSession) -> None:
         """Add an unreadable session, or one ahead of now, to the notes. Raises if strict."""
-        if isinstance(found, BadSession):
-            self.bad[found.stored] = found
+        if isinstance(entry, BadSession):
+            self.bad[entry.stored] = entry
             if self.strict:
-                raise ResultsError(f"{self}: {found}")
-        elif found.ahead:
-            self.ahead[found.stored] = found
+                raise ResultsError(f"{self}: {entry}")
+        elif entry.ahead:
+            self.ahead[entry.stored] = entry
 
     def place(self, uuid: str) -> int | None:
         """The place of a session; None if it is not stored."""
@@ -123,12 +131,16 @@ class Database:
 
     def stores_by_now(self, uuid: str) -> bool:
         """Whether a file has stored this session since its rows were read."""
-        return any(uuid == new for file in self.files for _, new in file.rows(self._last[file]))
+        for file in self.files:
+            if any(uuid == stored for _, stored in file.rows(self._last[file])):
+                return True
+        return False
 
     def file_of(self, session: Session) -> ResultsFile:
         """The first file that holds the session, else the first of all."""
-        stored = self._index().get(session.stored) if len(self.files) > 1 else None
-        return _first_to_last(stored, self.files)[0][0] if stored else self.files[0]
+        if len(self.files) > 1 and (stored := self._index().get(session.stored)):
+            return _first_to_last(stored, self.files)[0][0]
+        return self.files[0]
 
     def refresh(self) -> None:
         """Add the sessions stored since the last query. Known sessions are not read again."""
@@ -165,24 +177,23 @@ class Database:
         bad: BadSession | None = None
         copies = _first_to_last(self._index()[place], self.files)
         for file, row in copies:
-            found = file.read(row)
-            if isinstance(found, Session):
+            entry = file.read(row)
+            if isinstance(entry, Session):
                 self._compare(place, file, row, copies)
-                return self.directions.of_session(replace(found, stored=place))
-            if found is not None and bad is None:
+                return self.directions.of_session(replace(entry, stored=place))
+            if entry is not None and bad is None:
                 name = str(file) if len(self.files) > 1 else ""
-                bad = replace(found, stored=place, file=name)
+                bad = replace(entry, stored=place, file=name)
         return bad
 
     def _compare(
         self, place: int, counts: ResultsFile, row: int, copies: list[tuple[ResultsFile, int]]
     ) -> None:
         """Note it if copies of a session differ from the one that counts."""
-        differing = [
-            str(file)
-            for file, other in copies
-            if file is not counts and not counts.has_same(row, file, other)
-        ]
+        differing = []
+        for file, other in copies:
+            if file is not counts and not counts.has_same(row, file, other):
+                differing.append(str(file))
         if differing:
             self._differing[place] = (
                 f"session {self._index()[place].uuid} has other content in {', '.join(differing)} "
@@ -193,10 +204,10 @@ class Database:
 
 def _distinct(paths: Iterable[Path]) -> list[Path]:
     """The paths, each file once."""
-    found: dict[Path, Path] = {}
+    distinct: dict[Path, Path] = {}
     for path in paths:
-        found.setdefault(path.resolve(), path)
-    return list(found.values())
+        distinct.setdefault(path.resolve(), path)
+    return list(distinct.values())
 
 
 def _first_to_last(stored: _Stored, files: Sequence[ResultsFile]) -> list[tuple[ResultsFile, int]]:
@@ -208,13 +219,14 @@ def _merged(files: Sequence[ResultsFile]) -> list[tuple[ResultsFile, int, str]]:
     """File, row and id of all sessions: by start, but of each file in the order of storage."""
     if len(files) == 1:  # the starts do not matter
         return [(files[0], row, uuid) for row, uuid in files[0].rows()]
-    found = []
+    every = []
     for number, file in enumerate(files):
         starts = file.starts()
         rows = [(row, uuid) for row, uuid in file.rows() if row in starts]
         times = ascending([starts[row] for row, _ in rows])
-        found += [(time, number, row, uuid) for time, (row, uuid) in zip(times, rows)]
-    return [(files[number], row, uuid) for _, number, row, uuid in sorted(found)]
+        # The number of the file comes before its rows, so that sorting keeps their order.
+        every += [(time, number, row, uuid) for time, (row, uuid) in zip(times, rows)]
+    return [(files[number], row, uuid) for _, number, row, uuid in sorted(every)]
 
 
 def ascending(starts: Sequence[float]) -> list[float]:

@@ -42,8 +42,8 @@ FORMULA, NUMBER = r"^[=+\-@\t\r]", r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 LABELS = ("system", "partition", "node", "environment", "check", "variable", "unit")
 #: Better values in words, by `Value.lower_is_better`.
 BETTER = {True: "less", False: "more", None: None}
-
-
+#: Labels of a series, time and value.
+Point = tuple[tuple[str, ...], float, float]
 #: Least number of rows of a part of the table, but the last one.
 ROWS = 50_000
 
@@ -84,15 +84,19 @@ def _add(columns: dict[str, list], whole: Mapping[str, object], samples: Sequenc
 
 def absent(sessions: Iterable[Session], facts: Iterable[str]) -> list[str]:
     """Those of the facts that no case has."""
-    there = {name for session in sessions for case in session.cases for name in case.facts}
-    return [name for name in dict.fromkeys(facts) if name not in there]
+    absent = dict.fromkeys(facts)
+    for session in sessions:
+        for case in session.cases:
+            for name in case.facts:
+                absent.pop(name, None)
+    return list(absent)
 
 
 def _text(fact) -> str | None:
     """A fact in a cell: names are separated by commas, and what is neither is JSON."""
     if fact is None or isinstance(fact, str):
         return fact
-    if isinstance(fact, list) and all(isinstance(one, str) for one in fact):
+    if isinstance(fact, list) and set(map(type, fact)) <= {str}:
         return ", ".join(fact)
     return json.dumps(fact, sort_keys=True)
 
@@ -123,7 +127,8 @@ def _samples_of(case: Case) -> list[tuple]:
     rows = []
     for value in case.values:
         named = value.variable, value.unit, BETTER[value.lower_is_better]
-        rows += [(*named, number, sample) for number, sample in enumerate(_samples(value), 1)]
+        for number, sample in enumerate(_samples(value), 1):
+            rows.append((*named, number, sample))
     return rows or [(None,) * len(OF_SAMPLES)]
 
 
@@ -160,9 +165,8 @@ def openmetrics(sessions: Iterable[Session]) -> str:
     - nearmetal_value_least, nearmetal_value_most: of the samples
     - nearmetal_case_failed: 1 if the case failed, else 0
     """
-    sessions = sorted(sessions, key=lambda one: one.time)
     registry = CollectorRegistry()
-    registry.register(_Series(sessions))
+    registry.register(_Series(sorted(sessions, key=lambda session: session.time)))
     return generate_latest(registry).decode()
 
 
@@ -174,28 +178,25 @@ class _Series(Collector):
 
     def collect(self):
         measures: dict[str, tuple[str, Callable[[Value], float]]] = {
-            "nearmetal_value": ("Median over the repeats.", lambda one: one.value),
-            "nearmetal_value_least": ("Least sample.", lambda one: min(_samples(one))),
-            "nearmetal_value_most": ("Largest sample.", lambda one: max(_samples(one))),
+            "nearmetal_value": ("Median over the repeats.", lambda value: value.value),
+            "nearmetal_value_least": ("Least sample.", lambda value: min(_samples(value))),
+            "nearmetal_value_most": ("Largest sample.", lambda value: max(_samples(value))),
         }
         for name, (text, measure) in measures.items():
-            points = (
-                (_labels(session, case, value.variable, value.unit), session.time, measure(value))
-                for session in self.sessions
-                for case in session.cases
-                for value in case.values
-            )
-            yield _family(name, text, LABELS, points)
-        yield _family(
-            "nearmetal_case_failed",
-            "1 if the case failed.",
-            LABELS[:-2],
-            (
-                (_labels(session, case), session.time, float(case.failure is not None))
-                for session in self.sessions
-                for case in session.cases
-            ),
-        )
+            yield _family(name, text, LABELS, self._values(measure))
+        yield _family("nearmetal_case_failed", "1 if the case failed.", LABELS[:-2], self._failed())
+
+    def _values(self, measure: Callable[[Value], float]) -> Iterator[Point]:
+        for session in self.sessions:
+            for case in session.cases:
+                for value in case.values:
+                    labels = _labels(session, case, value.variable, value.unit)
+                    yield labels, session.time, measure(value)
+
+    def _failed(self) -> Iterator[Point]:
+        for session in self.sessions:
+            for case in session.cases:
+                yield _labels(session, case), session.time, float(case.failure is not None)
 
 
 def _samples(value: Value) -> tuple[float, ...]:
@@ -206,13 +207,15 @@ def _labels(session: Session, case: Case, *further: str) -> tuple[str, ...]:
     return (session.system, case.partition, case.node, case.environ, case.check, *further)
 
 
-def _family(name: str, text: str, labels: tuple[str, ...], points) -> GaugeMetricFamily:
+def _family(
+    name: str, text: str, labels: tuple[str, ...], points: Iterable[Point]
+) -> GaugeMetricFamily:
     """OpenMetrics wants a series' points together, in the order of their times."""
     series: dict[tuple[str, ...], dict[int, float]] = {}
     for key, time, number in points:
         series.setdefault(key, {})[int(time)] = number
     family = GaugeMetricFamily(name, text, labels=labels)
-    for key, found in series.items():
-        for time, number in found.items():
+    for key, numbers in series.items():
+        for time, number in numbers.items():
             family.add_metric(key, number, timestamp=time)
     return family

@@ -77,20 +77,18 @@ class ResultsFile:
 
     def rows(self, after: int = 0) -> list[tuple[int, str]]:
         """Row and id of each session after this row, in ascending order. Raises ResultsError."""
-        found = self._rows(
-            "SELECT rowid, uuid FROM sessions WHERE rowid > ? ORDER BY rowid", (after,)
-        )
+        query = "SELECT rowid, uuid FROM sessions WHERE rowid > ? ORDER BY rowid"
+        rows = self._rows(query, (after,))
         if after and self._begun:
             self._read_stored_cases()
-        return [(row, _text(uuid)) for row, uuid in found]
+        return [(row, _text(uuid)) for row, uuid in rows]
 
     def starts(self) -> dict[int, float]:
         """Start of each session, in seconds since 1970; NaN if it has none. Raises ResultsError."""
-        found = self._rows("SELECT rowid, session_start_unix FROM sessions ORDER BY rowid")
-        return {
-            row: float(start) if isinstance(start, (int, float)) else math.nan
-            for row, start in found
-        }
+        starts = {}
+        for row, start in self._rows("SELECT rowid, session_start_unix FROM sessions"):
+            starts[row] = float(start) if isinstance(start, (int, float)) else math.nan
+        return starts
 
     def newest_report(self) -> str:
         """Path of the report file that ReFrame wrote for the newest session; may be empty."""
@@ -100,10 +98,10 @@ class ResultsFile:
     def has_same(self, row: int, other: ResultsFile, other_row: int) -> bool:
         """Whether a session of another file has the same content. Raises ResultsError."""
         try:
-            found, others = self._row_of_session(row), other._row_of_session(other_row)
-            if found is None or others is None or found[2] == others[2]:
+            stored, copy = self._row_of_session(row), other._row_of_session(other_row)
+            if stored is None or copy is None or stored[2] == copy[2]:
                 return True
-            return decode.loads(found[2]) == decode.loads(others[2])
+            return decode.loads(stored[2]) == decode.loads(copy[2])
         except (sqlite3.DatabaseError, orjson.JSONDecodeError):
             return False
 
@@ -114,10 +112,10 @@ class ResultsFile:
             self._read_stored_cases()
         blob, uuid = b"", f"number {row}"
         try:
-            found = self._row_of_session(row)
-            if found is None:
+            stored = self._row_of_session(row)
+            if stored is None:
                 return None
-            uuid, start, blob = _text(found[0]), found[1], found[2]
+            uuid, start, blob = _text(stored[0]), stored[1], stored[2]
             data = decode.loads(blob)
             session = replace(decode.parse_session(data, self.path), stored=row)
             _refuse_contradictions(session, data, uuid, start, self._stored_cases)
@@ -125,8 +123,8 @@ class ResultsFile:
         except sqlite3.DatabaseError as error:
             if _code(error) != TOOBIG:
                 return BadSession(uuid, row, f"its place in the file is damaged ({error})")
-            [(found,)] = self._rows("SELECT uuid FROM sessions WHERE rowid = ?", (row,))
-            uuid, reason = _text(found), f"it has more than {MOST_BYTES} bytes"
+            [(name,)] = self._rows("SELECT uuid FROM sessions WHERE rowid = ?", (row,))
+            uuid, reason = _text(name), f"it has more than {MOST_BYTES} bytes"
         except orjson.JSONDecodeError as error:
             reason = f"not valid JSON ({error})"
         except ResultsError as error:
@@ -139,8 +137,8 @@ class ResultsFile:
         """One row. Raises sqlite3.DatabaseError if the row is damaged, and ResultsError if the file
         is."""
         query = "SELECT uuid, session_start_unix, json_blob FROM sessions WHERE rowid = ?"
-        found = self._rows(query, (row,), but=(CORRUPT, TOOBIG))
-        return found[0] if found else None
+        rows = self._rows(query, (row,), but=(CORRUPT, TOOBIG))
+        return rows[0] if rows else None
 
     def _read_stored_cases(self) -> None:
         """Read ReFrame's second table: (name, system, partition, environment) of each case.
@@ -156,11 +154,11 @@ class ResultsFile:
         except sqlite3.OperationalError:
             self._stored_cases = None
             return
-        found = self._stored_cases or {}
+        stored_cases = self._stored_cases or {}
         for place, uuid, *case in rows:
-            found.setdefault(_text(uuid), []).append(tuple(map(_text, case)))
+            stored_cases.setdefault(_text(uuid), []).append(tuple(map(_text, case)))
             self._last_case = max(self._last_case, place)
-        self._stored_cases = found
+        self._stored_cases = stored_cases
 
     def _rows(self, query: str, values: tuple = (), but: tuple[int, ...] = ()) -> list[tuple]:
         """Raises ResultsError, and sqlite3.Error of these primary codes."""
@@ -207,10 +205,10 @@ class ResultsFile:
         query = "SELECT type = 'table' AND rootpage > 0 FROM sqlite_master WHERE lower(name) = ?"
         of_columns = "SELECT 0 FROM pragma_table_xinfo(?) WHERE hidden"
         for name in TABLES:
-            found = self._answer(connection, query, (name,))
-            if (1,) in found:
-                found += self._answer(connection, of_columns, (name,))
-            if (0,) in found:
+            plain = self._answer(connection, query, (name,))
+            if (1,) in plain:
+                plain += self._answer(connection, of_columns, (name,))
+            if (0,) in plain:
                 raise ResultsError(f"{self}: {_FOREIGN} ({name} is computed, and no plain table)")
 
     def _refuse_unusable_file(self) -> None:
@@ -267,9 +265,11 @@ def _refuse_contradictions(
 
 def _refuse_other_cases(data: dict, stored: list[tuple[str, ...]]) -> None:
     """Raise ResultsError if a session's cases are not those in ReFrame's second table."""
-    names = ("name", "system", "partition", "environ")
-    cases = [case for run in data["runs"] for case in run["testcases"]]
-    inside = [tuple(str(case.get(name)) for name in names) for case in cases]
+    inside = []
+    for run in data["runs"]:
+        for case in run["testcases"]:
+            names = map(case.get, ("name", "system", "partition", "environ"))
+            inside.append(tuple(map(str, names)))
     if sorted(inside) != sorted(stored):
         differing = sorted(set(inside) ^ set(stored))
         named = f", such as {' | '.join(differing[0])}" if differing else ""
@@ -289,8 +289,10 @@ def systems_and_kind(blob) -> tuple[frozenset[str], str]:
     try:
         # The standard library's decoder accepts NaN, Infinity and lone surrogates.
         data = json.loads(blob)
-        systems = {case["system"] for run in data["runs"] for case in run["testcases"]}
+        systems: set = set()
+        for run in data["runs"]:
+            systems.update(case["system"] for case in run["testcases"])
         kind = "confirmation" if data["session_info"].get(CONFIRMS) else ""
-        return frozenset(one for one in systems if isinstance(one, str)), kind
+        return frozenset(system for system in systems if isinstance(system, str)), kind
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return frozenset(), ""

@@ -29,10 +29,10 @@ def sessions(
     :arg after: only sessions stored after this place.
     """
     database = Database.of(database)
-    for found in database.entries(newest_first, after):
-        database.note(found)
-        if _holds(found, kinds):
-            yield found
+    for entry in database.entries(newest_first, after):
+        database.note(entry)
+        if _holds(entry, kinds):
+            yield entry
 
 
 def load_session(
@@ -55,7 +55,7 @@ def load_session(
 
 def stored(database: Database, kinds: tuple[str, ...]) -> list[Session]:
     """The readable sessions of these kinds, newest first, for an error's hints."""
-    return [one for one in database.entries(newest_first=True) if _holds(one, kinds)]
+    return [entry for entry in database.entries(newest_first=True) if _holds(entry, kinds)]
 
 
 def no_session(
@@ -88,14 +88,14 @@ def newest(
     :raises NewestError: the newest run's session is not stored, or is not readable.
     """
     database = Database.of(database)
-    for found in database.entries(newest_first=True):
-        if isinstance(found, BadSession):
-            _refuse_if_it_may_be_meant(database, found, system, kinds)
-            database.bad[found.stored] = found
-        elif _holds(found, kinds) and chosen(found) and system in (None, found.system):
-            database.note(found)
-            _refuse_if_a_newer_run_was_not_stored(database, found, system, kinds)
-            return found
+    for entry in database.entries(newest_first=True):
+        if isinstance(entry, BadSession):
+            _refuse_if_it_may_be_meant(database, entry, system, kinds)
+            database.bad[entry.stored] = entry
+        elif _holds(entry, kinds) and chosen(entry) and system in (None, entry.system):
+            database.note(entry)
+            _refuse_if_a_newer_run_was_not_stored(database, entry, system, kinds)
+            return entry
     return None
 
 
@@ -108,31 +108,31 @@ def confirmations(
 
     :arg other_nodes: those on other nodes, instead of those that confirm.
     """
-    again = sessions(database, kinds=("confirmation",), after=session.stored)
+    later = sessions(database, kinds=("confirmation",), after=session.stored)
     name = session.uuid + (OTHER_NODES if other_nodes else "")
-    return [one for one in again if one.confirms == name]
+    return [confirmation for confirmation in later if confirmation.confirms == name]
 
 
-def _holds(found: Session | BadSession, kinds: tuple[str, ...]) -> TypeGuard[Session]:
-    return isinstance(found, Session) and bool(found.cases) and found.kind in kinds
+def _holds(entry: Session | BadSession, kinds: tuple[str, ...]) -> TypeGuard[Session]:
+    return isinstance(entry, Session) and bool(entry.cases) and entry.kind in kinds
 
 
 def _with_id(database: Database, uuid: str, system: str | None) -> Session | None:
     """The newest session whose id begins with `uuid`. Raises ResultsError."""
     if not uuid:
         return None
-    for found in database.entries(newest_first=True, uuid=uuid):
-        if isinstance(found, BadSession):
-            raise ResultsError(f"{database}: {found}. Fix: name another session")
-        if not _holds(found, ("campaign", "duet")):
+    for entry in database.entries(newest_first=True, uuid=uuid):
+        if isinstance(entry, BadSession):
+            raise ResultsError(f"{database}: {entry}. Fix: name another session")
+        if not _holds(entry, ("campaign", "duet")):
             continue
-        if system not in (None, found.system):
+        if system not in (None, entry.system):
             raise ResultsError(
-                f"{database}: session {found.uuid} is of system {found.system}, not of {system}. "
+                f"{database}: session {entry.uuid} is of system {entry.system}, not of {system}. "
                 "Fix: leave out --session or --system"
             )
-        database.note(found)
-        return found
+        database.note(entry)
+        return entry
     return None
 
 

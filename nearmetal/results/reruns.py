@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,22 +29,24 @@ def outcomes(runs: list[dict], line: str) -> dict[Identity, list[dict]]:
 
     :arg line: the session's command line.
     """
-    found: dict[Identity, list[dict]] = {}
-    failed: set = set()
+    counted: dict[Identity, list[dict]] = {}
+    failed: set[Identity] = set()
     retries = _most_retries(line) if len(runs) > 1 else 0
     for number, run in enumerate(runs):
         cases = {_identity(case): case for case in run["testcases"]}
-        allowed = len(cases) < len(found) if retries is None else 0 < number <= retries
+        allowed = 0 < number <= retries if retries is not None else len(cases) < len(counted)
         retry = allowed and set(cases) <= failed
-        for key, case in cases.items():
-            earlier = found.setdefault(key, [])
+        failed = set()
+        for identity, case in cases.items():
+            if case["result"] not in ("pass", XFAIL):
+                failed.add(identity)
+            earlier = counted.setdefault(identity, [])
             if earlier and case.get("fail_reason") == OUT_OF_TIME:
                 continue  # it was cut off; its earlier runs count
             if retry:
                 earlier.clear()
             earlier.append(case)
-        failed = {key for key, case in cases.items() if case["result"] not in ("pass", XFAIL)}
-    return found
+    return counted
 
 
 def _identity(case: dict) -> Identity:
@@ -67,79 +70,121 @@ def merged(runs: Sequence[Case]) -> Case:
     """One case from several runs, with the samples of all. If one run failed, the case failed."""
     if len(runs) == 1:
         return runs[0]
-    failed = {number: run for number, run in enumerate(runs, 1) if run.failure is not None}
-    phases = {run.phase for run in failed.values()}
-    reasons = [f"run {number} of {len(runs)}: {run.failure}" for number, run in failed.items()]
+    failed = [run for run in runs if run.failure is not None]
+    reasons = []
+    for number, run in enumerate(runs, 1):
+        if run.failure is not None:
+            reasons.append(f"run {number} of {len(runs)}: {run.failure}")
+    return replace(
+        runs[0],
+        values=_all_samples(runs),
+        facts=_common_facts([run.facts for run in runs if run.facts]),
+        curves=_all_curves(runs),
+        failure="; ".join(reasons) or None,
+        phase=_phase(failed),
+        xfail="; ".join(dict.fromkeys(run.xfail for run in runs if run.xfail)),
+        no_baseline=_first(runs, "no_baseline"),
+        ended=max(run.ended for run in runs),
+        unreferenced=tuple(dict.fromkeys(_joined(runs, "unreferenced"))),
+        unexpected=_all_unexpected(failed),
+        runs=len(runs),
+        disturbances=_joined(runs, "disturbances"),
+        evidence=_joined(runs, "evidence"),
+        unknown_evidence=_joined(runs, "unknown_evidence"),
+        foreign=all(run.foreign for run in runs),
+        # Of several sweeps, the newest counts.
+        links=_first(runs[::-1], "links"),
+        node_values=_first(runs[::-1], "node_values"),
+        congestion=_first(runs[::-1], "congestion"),
+    )
+
+
+def _first(runs: Sequence[Case], field: str) -> Any:
+    """The first value of a field that is not empty; else an empty one."""
+    for run in runs:
+        if value := getattr(run, field):
+            return value
+    return getattr(runs[0], field)
+
+
+def _joined(runs: Sequence[Case], field: str) -> tuple:
+    """The values of a field of all runs, one after the other."""
+    joined: tuple = ()
+    for run in runs:
+        joined += getattr(run, field)
+    return joined
+
+
+def _phase(failed: Sequence[Case]) -> str | None:
+    """The phase of the failures: `performance` if no run failed in another one."""
+    phases = sorted({run.phase for run in failed}, key=str)
+    others = [phase for phase in phases if phase != "performance"]
+    return next(iter([*others, *phases]), None)
+
+
+def _all_unexpected(failed: Sequence[Case]) -> tuple[str, ...]:
+    """The expectations that runs failed by; () if one of them failed by something else."""
+    if not all(run.unexpected for run in failed):
+        return ()
+    return tuple(dict.fromkeys(_joined(failed, "unexpected")))
+
+
+def _all_curves(runs: Sequence[Case]) -> dict[str, dict[int, tuple[float, ...]]]:
     curves: dict[str, dict[int, tuple[float, ...]]] = {}
     for run in runs:
         for name, points in run.curves.items():
             curve = curves.setdefault(name, {})
             for size, samples in points.items():
                 curve[size] = curve.get(size, ()) + samples
-    return replace(
-        runs[0],
-        values=_all_samples(runs),
-        facts=_common_facts([run.facts for run in runs if run.facts]),
-        curves=curves,
-        failure="; ".join(reasons) or None,
-        phase=min(phases - {"performance"}, key=str, default=min(phases, key=str, default=None)),
-        xfail="; ".join(dict.fromkeys(run.xfail for run in runs if run.xfail)),
-        no_baseline=next((run.no_baseline for run in runs if run.no_baseline), ""),
-        ended=max(run.ended for run in runs),
-        unreferenced=tuple(dict.fromkeys(name for run in runs for name in run.unreferenced)),
-        unexpected=_all_unexpected(list(failed.values())),
-        runs=len(runs),
-        disturbances=sum((run.disturbances for run in runs), ()),
-        evidence=sum((run.evidence for run in runs), ()),
-        unknown_evidence=sum((run.unknown_evidence for run in runs), ()),
-        foreign=all(run.foreign for run in runs),
-        links=next((run.links for run in reversed(runs) if run.links), {}),
-        node_values=next((run.node_values for run in reversed(runs) if run.node_values), {}),
-        congestion=next((run.congestion for run in reversed(runs) if run.congestion), {}),
-    )
-
-
-def _all_unexpected(failed: list[Case]) -> tuple[str, ...]:
-    """The expectations that runs failed by; () if one of them failed by something else."""
-    if not all(run.unexpected for run in failed):
-        return ()
-    return tuple(dict.fromkeys(text for run in failed for text in run.unexpected))
+    return curves
 
 
 def _all_samples(runs: Sequence[Case]) -> tuple[Value, ...]:
-    """Each variable with the samples of all runs. A run without samples counts as one sample."""
-    grouped: dict[str, list[Value]] = {}
+    """Each variable with the samples of all runs."""
+    by_variable: dict[str, list[Value]] = {}
     for run in runs:
         for value in run.values:
-            grouped.setdefault(value.variable, []).append(value)
-    found = []
-    for values in grouped.values():
-        samples = sum((value.samples or (value.value,) for value in values), ())
-        parts = [value.within for value in values]
-        found.append(
-            replace(
-                values[0],
-                value=float(f"{statistics.median(samples):.6g}"),
-                samples=samples,
-                within=sum(parts, ()) if all(parts) else (),
-                better=next((value.better for value in values if value.better), ""),
-                # XPASS comes last by name: one run that passed unexpectedly is a failure.
-                expected=max(value.expected for value in values),
-            )
-        )
-    return tuple(found)
+            by_variable.setdefault(value.variable, []).append(value)
+    return tuple(map(_merged_value, by_variable.values()))
 
 
-def _common_facts(found: Sequence[dict]) -> dict:
+def _merged_value(values: Sequence[Value]) -> Value:
+    """A variable's values of several runs. A run without samples counts as one sample."""
+    samples: tuple[float, ...] = ()
+    within: tuple[tuple[float, ...], ...] = ()
+    better, expected = "", ""
+    for value in values:
+        samples += value.samples or (value.value,)
+        within += value.within
+        better = better or value.better
+        # XPASS comes last by name: one run that passed unexpectedly is a failure.
+        expected = max(expected, value.expected)
+    if not all(value.within for value in values):
+        within = ()
+    return replace(
+        values[0],
+        value=float(f"{statistics.median(samples):.6g}"),
+        samples=samples,
+        within=within,
+        better=better,
+        expected=expected,
+    )
+
+
+def _common_facts(of_runs: Sequence[dict]) -> dict:
     """Facts of several runs. Different texts become `a | b`, as for several nodes. Lists are
     joined."""
-    facts: dict[str, Any] = {}
-    for name in dict.fromkeys(name for one in found for name in one):
-        values = [one[name] for one in found if name in one]
+    by_name: dict[str, list] = {}
+    for facts in of_runs:
+        for name, value in facts.items():
+            by_name.setdefault(name, []).append(value)
+    common: dict[str, Any] = {}
+    for name, values in by_name.items():
         if all(isinstance(value, list) for value in values):
-            facts[name] = sorted({str(item) for value in values for item in value})
+            items = itertools.chain.from_iterable(values)
+            common[name] = sorted(set(map(str, items)))
         elif all(value == values[0] for value in values):
-            facts[name] = values[0]
+            common[name] = values[0]
         else:
-            facts[name] = " | ".join(dict.fromkeys(map(str, values)))
-    return facts
+            common[name] = " | ".join(dict.fromkeys(map(str, values)))
+    return common

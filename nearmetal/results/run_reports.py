@@ -49,13 +49,18 @@ def _unstored(
     :arg source: the reports' database.
     """
     began = min(session.time, time.time()) - CLOCKS_DIFFER
-    recent = [file for file in reports if _modified(file) >= began]
-    uuids = {file: _uuid_of_report(file) for file in recent}
+    unstored = []
     # A clock that was wrong then does not matter where the session has a report, too.
-    own = min((_modified(file) for file in recent if uuids[file] == session.uuid), default=math.inf)
-    for file in recent:
-        if database.place(uuids[file]) is not None:
-            continue
+    own = math.inf
+    for file in reports:
+        if _modified(file) < began:
+            break  # they are the newest first
+        uuid = _uuid_of_report(file)
+        if uuid == session.uuid:
+            own = min(own, _modified(file))
+        if database.place(uuid) is None:
+            unstored.append(file)
+    for file in unstored:
         run = _run_of_report(file)
         started = run.time if isinstance(run, Session) else _modified(file)
         is_later = started > session.time or _modified(file) > own
@@ -83,8 +88,9 @@ def _suite(session: Session) -> frozenset[Path] | None:
 
 def _is_stored_elsewhere(run: Session, source: ResultsFile) -> bool:
     """Whether another database holds the run: one beside this one, or the one that it names."""
-    named = run.selection.get("database", "")
-    others = {*source.path.parent.glob("*.db"), *([Path(named)] if named else [])}
+    others = set(source.path.parent.glob("*.db"))
+    if named := run.selection.get("database", ""):
+        others.add(Path(named))
     for path in others - {source.path}:
         try:
             if any(uuid == run.uuid for _, uuid in ResultsFile(path).rows()):
@@ -109,17 +115,17 @@ def is_stored_by_now(database: Database, file: Path) -> bool:
 
 def _directories(source: ResultsFile) -> list[Path]:
     """Directories of report files: beside the database, and of the newest session's report."""
-    found = [source.path.parent / "reports"]
+    directories = [source.path.parent / "reports"]
     newest = Path(source.newest_report())
     if newest.is_absolute():
-        found.append(newest.parent)
-    return list(filter(Path.is_dir, found))
+        directories.append(newest.parent)
+    return list(filter(Path.is_dir, directories))
 
 
 def _reports(directory: Path) -> list[Path]:
     """The report files of a directory, the newest first, without ReFrame's link to the newest."""
-    found = [file for file in directory.glob("*.json") if not file.is_symlink()]
-    return sorted(found, key=_modified, reverse=True)
+    files = [file for file in directory.glob("*.json") if not file.is_symlink()]
+    return sorted(files, key=_modified, reverse=True)
 
 
 def _modified(file: Path) -> float:
@@ -133,10 +139,10 @@ def _uuid_of_report(file: Path) -> str:
     """The id of a report's session; empty if it has none."""
     try:
         with files.opened(file, most=None) as opened:
-            found = re.search(rb'"uuid": ?"([^"]+)"', opened.read(HEAD))
+            match = re.search(rb'"uuid": ?"([^"]+)"', opened.read(HEAD))
     except OSError:
         return ""
-    return found[1].decode(errors="replace") if found else ""
+    return match[1].decode(errors="replace") if match else ""
 
 
 def _run_of_report(file: Path) -> Session | BadSession | None:
@@ -155,7 +161,9 @@ def _run_of_report(file: Path) -> Session | BadSession | None:
 
 def _is_dry(data) -> bool:
     """Whether the command of a report has the option `--dry-run`, or an abbreviation of it."""
-    info = data.get("session_info") if isinstance(data, dict) else None
-    command = info.get("cmdline") if isinstance(info, dict) else None
-    words = command.split() if isinstance(command, str) else []
+    try:
+        words = data["session_info"]["cmdline"].split()
+    except (LookupError, TypeError, AttributeError):
+        return False  # parse_session says what is wrong
+    # Two letters or more are no other option.
     return any(len(word) > 4 and "--dry-run".startswith(word) for word in words)

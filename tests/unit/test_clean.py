@@ -14,8 +14,9 @@ from xml.etree import ElementTree
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from nearmetal import progress, results
+from nearmetal import results
 from nearmetal.cli import main
+from nearmetal.commands import progress
 from nearmetal.compare import published
 from nearmetal.judge import baseline, duet, history, record
 from nearmetal.judge import render as verdicts

@@ -466,3 +466,10 @@ def test_compare_calls_an_unexpected_pass_by_its_name(run, tmp_path):
     database = store(tmp_path / "results.db", expected(0, AFTER_ALL[0]))
     code, _, err = run("compare", "--database", database)
     assert code == 1 and "xpass: it passed, though" in err and "beyond its reference" not in err
+
+
+def test_a_session_gives_its_case_and_a_case_its_value():
+    session = parsed(by_command("4.10.4", "--repeat=3"))
+    [case] = session.cases
+    assert session.case(case.where) is case and session.case(("", "", "")) is None
+    assert case.value("a:bw") is named(case)["a:bw"] and case.value("bw") is None

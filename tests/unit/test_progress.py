@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from nearmetal import progress, results
+from nearmetal import results
+from nearmetal.commands import progress
 from nearmetal.util import sanitize
 from tests.support.paths import RECORDED
 from tests.support.said import lacking
