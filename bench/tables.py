@@ -433,7 +433,7 @@ def without_baseline(rng, plan) -> list[Row]:
 def watching(rng, plan) -> list[Row]:
     """Sessions of five repeats judged together (stats/pooled.py): unchanged sessions with any
     alarm, and the sessions after which half of the steps were found."""
-    rows, count, error = [], 8, pooled.NIGHT_ERROR / plan.variables / len(pooled.WINDOWS)
+    rows, count, error = [], 8, pooled.POOLED_ERROR / plan.variables / len(pooled.WINDOWS)
     for cv, days, step in (
         (0.03, 0.0, 0.05),
         (0.08, 0.0, 0.10),

@@ -33,11 +33,16 @@ MOST_VALUES = 1 << 22
 class Fit:
     """Effects on the logarithm of slowness; 0 is the fleet's median."""
 
-    out: np.ndarray  #: (n,) of messages that a node sends; NaN: it has no value
-    into: np.ndarray  #: (n,) of messages that a node receives
-    residual: np.ndarray  #: (n, n) what nodes and levels do not explain; NaN: not measured
-    level: np.ndarray  #: (2,) of pairs of two switches, and of one; NaN: no pair
-    switches: np.ndarray | None  #: (n,) number of each node's switch; None: not known
+    #: (n,) of messages that a node sends; NaN: it has no value.
+    out: np.ndarray
+    #: (n,) of messages that a node receives.
+    into: np.ndarray
+    #: (n, n) what nodes and levels do not explain; NaN: not measured.
+    residual: np.ndarray
+    #: (2,) of pairs of two switches, and of one; NaN: no pair.
+    level: np.ndarray
+    #: (n,) number of each node's switch; None: not known.
+    switches: np.ndarray | None
 
     def counts(self, axis: int) -> np.ndarray:
         """Number of links that each node sends over (axis 1) or receives over (axis 0), (n,)."""

@@ -22,10 +22,14 @@ MOST_EXCESS = 6.0
 class Repeats:
     """The repeats of all nodes in a metric."""
 
-    quick: np.ndarray  #: (n,) logarithm of the time of the repeat that counts (`place`); NaN: none
-    counts: np.ndarray  #: (n,) number of repeats of each node
-    excess: float  #: mean time beyond a node's quickest repeat: the scale of exponential noise
-    freedom: int  #: number of repeats that show it
+    #: (n,) logarithm of the time of the repeat that counts (`place`); NaN: none.
+    quick: np.ndarray
+    #: (n,) number of repeats of each node.
+    counts: np.ndarray
+    #: Mean time beyond a node's quickest repeat: the scale of exponential noise.
+    excess: float
+    #: Number of repeats that show it.
+    freedom: int
 
     def reach(self, error: float) -> np.ndarray:
         """What noise alone adds to a node with this chance, (n,). One repeat shows no noise: NaN.

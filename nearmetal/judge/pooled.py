@@ -103,7 +103,7 @@ def _judged(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
     variables = terms.variables(verdict.check, verdict.variable)
     drift = terms.day.drifts[verdict.key, verdict.variable]
     try:
-        decision = pooled.watch(recorded, values, better, variables, drift, dates)
+        decision = pooled.judge_pooled(recorded, values, better, variables, drift, dates)
     except JudgeError:
         return verdict
     if decision.name == "watched" and decision.finds is None:
@@ -138,5 +138,5 @@ def _summary(verdicts: list[Verdict]) -> str:
         f"watched: {count} that this session alone does not decide. Changes of "
         f"{' to '.join(changes)} % (--all prints each under `finds`) would "
         f"have been seen with {100 * plan.POWER:.0f} % probability. An unchanged session raises "
-        f"an alarm here with at most {100 * pooled.NIGHT_ERROR:.0f} %"
+        f"an alarm here with at most {100 * pooled.POOLED_ERROR:.0f} %"
     )

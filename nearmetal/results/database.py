@@ -234,9 +234,12 @@ def ascending(starts: Sequence[float]) -> list[float]:
 
     The longest non-decreasing subsequence is taken for right.
     """
-    least: list[float] = []  #: by length: the least last start of such a sequence
-    ends: list[int] = []  #: where that start is
-    before: dict[int, int] = {}  #: where the start before it in its sequence is
+    #: By length: the least last start of such a sequence.
+    least: list[float] = []
+    #: Where that start is.
+    ends: list[int] = []
+    #: Where the start before it in its sequence is.
+    before: dict[int, int] = {}
     for at, start in enumerate(starts):
         if math.isnan(start):
             continue

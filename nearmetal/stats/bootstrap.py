@@ -42,14 +42,16 @@ def _log_medians_of_bases(
 @functools.lru_cache(maxsize=8)
 def _counts(sizes: Sizes) -> tuple[tuple[Counts, Counts], ...]:
     """The counts of each pair, on the base and elsewhere."""
+    # Python's generator and NumPy's are the same one: with one state they draw the same numbers.
     _, state, _ = random.Random(SEED).getstate()
     generator = np.random.RandomState()
     generator.set_state(("MT19937", np.array(state[:-1], np.uint32), state[-1], 0, 0.0))
-    found = []
+    counts = []
     for base, other in sizes:
+        # One call a pair, as nearness.py draws: base and other take their numbers in turns.
         numbers = generator.random_sample((DRAWS, base + other))
-        found.append((_counted(numbers[:, :base]), _counted(numbers[:, base:])))
-    return tuple(found)
+        counts.append((_counted(numbers[:, :base]), _counted(numbers[:, base:])))
+    return tuple(counts)
 
 
 def _counted(numbers: np.ndarray) -> Counts:

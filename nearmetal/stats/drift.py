@@ -48,16 +48,19 @@ def effective(baselines: Sequence[Sequence[Sequence[float]]], variables: float) 
     :arg baselines: days of each variable, with one positive value for each repeat.
     :arg variables: number of variables that share the day error.
     """
-    tables = [_padded(days) for days in baselines]
-    found = np.zeros(len(tables))
-    shapes: dict[tuple[int, int], list[int]] = {}
-    for place, table in enumerate(tables):
-        shapes.setdefault(table.shape, []).append(place)
-    levels = [_Levels.of(np.array([tables[place] for place in of])) for of in shapes.values()]
-    places = [place for of in shapes.values() for place in of]
-    if places:
-        found[places] = _effective(_Levels.together(levels), variables)
-    return found
+    by_shape: dict[tuple[int, int], tuple[list[int], list[np.ndarray]]] = {}
+    for place, days in enumerate(baselines):
+        table = _padded(days)
+        places, tables = by_shape.setdefault(table.shape, ([], []))
+        places.append(place)
+        tables.append(table)
+    drifts = np.zeros(len(baselines))
+    if by_shape:
+        # Tables of one shape are computed together, which is much faster.
+        levels = [_Levels.of(np.array(tables)) for _, tables in by_shape.values()]
+        order = np.concatenate([places for places, _ in by_shape.values()])
+        drifts[order] = _effective(_Levels.together(levels), variables)
+    return drifts
 
 
 def of_day(shifts: np.ndarray, within: np.ndarray, drifts: np.ndarray) -> float:
@@ -80,11 +83,8 @@ def of_day(shifts: np.ndarray, within: np.ndarray, drifts: np.ndarray) -> float:
     error = 1 / (2 * 0.6356 * math.sqrt(count))
     if _apart(shifts[better], within[better], drifts[better]) <= MEDIAN + BEYOND * error:
         return 1.0
-    return min(
-        _factor(shifts[side], within[side], drifts[side])
-        for side in (better, worse)
-        if drifts[side].any()
-    )
+    sides = [side for side in (better, worse) if drifts[side].any()]
+    return min(_factor(shifts[side], within[side], drifts[side]) for side in sides)
 
 
 def _apart(shifts: np.ndarray, within: np.ndarray, drifts: np.ndarray) -> float:
@@ -99,8 +99,10 @@ def _factor(shifts: np.ndarray, within: np.ndarray, drifts: np.ndarray) -> float
     low, high = 1.0, MOST_OF_A_DAY
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        far = _apart(shifts, within, middle * drifts) > MEDIAN
-        low, high = (middle, high) if far else (low, middle)
+        if _apart(shifts, within, middle * drifts) > MEDIAN:
+            low = middle
+        else:
+            high = middle
     return high
 
 
@@ -153,11 +155,14 @@ class _Levels:
 
     @classmethod
     def together(cls, parts: Sequence["_Levels"]) -> "_Levels":
-        names = ("f", "between", "within", "noise", "spread", "days")
-        return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
+        arrays = [
+            (part.f, part.between, part.within, part.noise, part.spread, part.days)
+            for part in parts
+        ]
+        return cls(*map(np.concatenate, zip(*arrays)))
 
     @property
-    def tell(self) -> np.ndarray:
+    def show_drift(self) -> np.ndarray:
         """Whether the days of a variable show something of its drift."""
         return (self.between > 0) & (self.within > 0) & np.isfinite(self.f)
 
@@ -165,36 +170,40 @@ class _Levels:
 def _effective(levels: _Levels, variables: float) -> np.ndarray:
     error = day_error(variables)
     quantile = float(special.ndtri(1 - error))
-    found = np.zeros(len(levels.f))
-    of_one_day = np.sqrt(1 + 1 / levels.days)
-    tell = np.flatnonzero(levels.tell)
-    if len(tell):
-        top = max(RATIOS[1], 3 * float(levels.f[tell].max()))
+    effective = np.zeros(len(levels.f))
+    # The shift of a new day against the mean of the baseline's days, relative to a day's drift.
+    new_day = np.sqrt(1 + 1 / levels.days)
+    known = np.flatnonzero(levels.show_drift)
+    if len(known):
+        top = max(RATIOS[1], 3 * float(levels.f[known].max()))
         ratios = np.concatenate([[0.0], np.geomspace(RATIOS[0], top, RATIOS[2])])
-        posterior = _posterior(levels, tell, ratios)
-        drifts = np.sqrt(ratios * levels.noise[tell, None]) * of_one_day[tell, None]
-        found[tell] = _tail(posterior, drifts, error) / quantile / of_one_day[tell]
+        posterior = _posterior(levels, known, ratios)
+        drifts = np.sqrt(ratios * levels.noise[known, None]) * new_day[known, None]
+        effective[known] = _tail(posterior, drifts, error) / quantile / new_day[known]
     # Samples of a day that are all alike leave no noise to compare with.
-    alike = (levels.between > 0) & ~levels.tell & (levels.spread > 1e-9)
+    alike = (levels.between > 0) & ~levels.show_drift & (levels.spread > 1e-9)
     wider = special.stdtrit(np.maximum(levels.between, 1), 1 - error) / quantile
-    return np.where(alike, levels.spread * wider, found)
+    return np.where(alike, levels.spread * wider, effective)
 
 
-def _posterior(levels: _Levels, tell: np.ndarray, ratios: np.ndarray) -> np.ndarray:
-    """Weights of the mixture's drifts for each variable, (variables, ratios)."""
-    scaled = levels.f[tell, None] / (1 + ratios)
-    density = stats.f.pdf(scaled, levels.between[tell, None], levels.within[tell, None])
+def _posterior(levels: _Levels, known: np.ndarray, ratios: np.ndarray) -> np.ndarray:
+    """Weights of the mixture's drifts for each of the known variables, (known, ratios).
+
+    Method: the nonparametric maximum likelihood by the EM algorithm (Kiefer and Wolfowitz, 1956).
+    """
+    scaled = levels.f[known, None] / (1 + ratios)
+    density = stats.f.pdf(scaled, levels.between[known, None], levels.within[known, None])
     likelihood = np.maximum(density / (1 + ratios), 1e-300)
     weights = np.full(len(ratios), 1 / len(ratios))
     for _ in range(STEPS):
         posterior = likelihood * weights
         posterior /= posterior.sum(axis=1, keepdims=True)
-        weights = (posterior.sum(axis=0) + PRIOR / len(ratios)) / (len(tell) + PRIOR)
-    found = likelihood * weights
+        weights = (posterior.sum(axis=0) + PRIOR / len(ratios)) / (len(known) + PRIOR)
+    posterior = likelihood * weights
     # Noise alone always looks like a little drift.
-    if 2 * np.log(found.sum(axis=1) / likelihood[:, 0]).sum() < SHOWN:
-        found[:, 1:] = 0
-    return found / found.sum(axis=1, keepdims=True)
+    if 2 * np.log(posterior.sum(axis=1) / likelihood[:, 0]).sum() < SHOWN:
+        posterior[:, 1:] = 0
+    return posterior / posterior.sum(axis=1, keepdims=True)
 
 
 def _tail(posterior: np.ndarray, drifts: np.ndarray, error: float) -> np.ndarray:

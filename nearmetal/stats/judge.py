@@ -46,31 +46,42 @@ class JudgeError(ValueError):
 class Decision:
     """The test's decision on one variable."""
 
-    name: str  #: verdict: ok, regressed, improved, inconclusive
-    change: float  #: as a fraction; > 0 is a higher value
-    interval: tuple[float, float]  #: 95 % interval of the change, including a day's drift
-    p: float  #: p-value of the change's direction, at the deciding analysis
-    samples: int  #: number of samples used, of both stages if there are two
+    #: Verdict: ok, regressed, improved, inconclusive.
+    name: str
+    #: As a fraction; > 0 is a higher value.
+    change: float
+    #: 95 % interval of the change, including a day's drift.
+    interval: tuple[float, float]
+    #: p-value of the change's direction, at the deciding analysis.
+    p: float
+    #: Number of samples used, of both stages if there are two.
+    samples: int
     #: minimum detectable change as a fraction; None: above DETECTABLE[1]
     detectable: float | None
     #: inconclusive: samples of the next analysis that probably decides; None: there is none
     wanted: int | None = None
     #: regressed, improved: fresh samples that probably show the change again
     fresh: int | None = None
-    drift: float = 0.0  #: allowed between days, as a fraction
+    #: Allowed between days, as a fraction.
+    drift: float = 0.0
     #: inconclusive: numbers of samples of the analyses to come, counted as `wanted` is
     later: tuple[int, ...] = ()
-    set_aside: bool = False  #: the first samples showed a change, so that fresh ones alone decide
-    opposed: bool = False  #: fresh samples show the opposite of the first ones
+    #: The first samples showed a change, so that fresh ones alone decide.
+    set_aside: bool = False
+    #: Fresh samples show the opposite of the first ones.
+    opposed: bool = False
 
 
 @dataclass(frozen=True)
 class _Test:
     """What the decisions on one variable share."""
 
-    base: np.ndarray  #: logarithms of the baseline's samples
-    days: int  #: number of days in the baseline
-    alpha: float  #: error rate of an analysis
+    #: Logarithms of the baseline's samples.
+    base: np.ndarray
+    #: Number of days in the baseline.
+    days: int
+    #: Error rate of an analysis.
+    alpha: float
     day_error: float
     drift: float
     lower_is_better: bool
@@ -196,7 +207,9 @@ def baseline_of(baseline, variables: float) -> tuple[list, np.ndarray]:
     """The baseline's days, and the logarithms of all their samples."""
     if variables < 1:
         raise JudgeError(f"a campaign has at least one variable, not {variables}")
-    days = [baseline] if not len(baseline) or np.ndim(baseline[0]) == 0 else list(baseline)
+    days = list(baseline)
+    if not days or np.ndim(days[0]) == 0:
+        days = [baseline]  # the values of a single day
     base = np.concatenate([positive_logs(day, "baseline") for day in days])
     if len(base) < LEAST_BASELINE:
         raise JudgeError(
@@ -216,15 +229,15 @@ def positive_logs(values, what: str) -> np.ndarray:
     return np.log(array)
 
 
-def _decision(found: Decisions, test: _Test, new: np.ndarray) -> Decision:
+def _decision(trial: Decisions, test: _Test, new: np.ndarray) -> Decision:
     """The decision of a single trial on new samples."""
-    side, count, shift = int(found.side[0]), int(found.count[0]), float(found.shift[0])
+    side, count, shift = int(trial.side[0]), int(trial.count[0]), float(trial.shift[0])
     wanted, fresh = None, None
     later: tuple[int, ...] = ()
     if side == UNDECIDED:
         later = tuple(analysis for analysis in test.analyses if analysis > count)
         wanted = stopping.next_analysis(
-            shift, count, test.errors, test.alpha, float(found.detectable[0]), test.analyses
+            shift, count, test.errors, test.alpha, float(trial.detectable[0]), test.analyses
         )
     elif side in (1, -1):
         fresh = stopping.fresh_analysis(shift, test.errors)
@@ -232,9 +245,9 @@ def _decision(found: Decisions, test: _Test, new: np.ndarray) -> Decision:
         _name(side, test.lower_is_better),
         math.expm1(shift),
         _interval(test.base, new[:count], shift, _day(test.drift, test.days)),
-        float(found.p[0]),
+        float(trial.p[0]),
         count,
-        _fraction(found.detectable),
+        _fraction(trial.detectable),
         wanted,
         fresh,
         test.drift,
@@ -245,9 +258,15 @@ def _decision(found: Decisions, test: _Test, new: np.ndarray) -> Decision:
 def _name(side: int, lower_is_better: bool) -> str:
     if side in (UNDECIDED, OPPOSITE):
         return "inconclusive"
-    if side == 0:
-        return "ok"
-    return "regressed" if (side > 0) == lower_is_better else "improved"
+    return changed(side, lower_is_better) if side else "ok"
+
+
+def changed(shift: float, lower_is_better: bool) -> str:
+    """The verdict on a variable that changed: `regressed` or `improved`.
+
+    :arg shift: above 0 for a higher value.
+    """
+    return "regressed" if (shift > 0) == lower_is_better else "improved"
 
 
 def _day(drift: float, days: int) -> float:

@@ -31,10 +31,13 @@ class Pair:
     """Samples of one variable on the base and elsewhere."""
 
     aspect: str
-    name: str  #: as the reader finds it
-    base: tuple[float, ...]  #: one a repeat; () if absent
+    #: As the reader finds it.
+    name: str
+    #: One a repeat; () if absent.
+    base: tuple[float, ...]
     other: tuple[float, ...]
-    lower_is_better: bool | None  #: None: the unit does not say
+    #: None: the unit does not say.
+    lower_is_better: bool | None
 
     @property
     def once(self) -> bool:
@@ -48,7 +51,8 @@ class Share:
 
     aspect: str
     value: float
-    interval: tuple[float, float] | None  #: None: a variable has one repeat, so no spread
+    #: None: a variable has one repeat, so no spread.
+    interval: tuple[float, float] | None
     variables: int
 
     @property
@@ -63,7 +67,8 @@ class Remark:
 
     name: str
     reason: str
-    counted: bool  #: whether it is in the share all the same
+    #: Whether it is in the share all the same.
+    counted: bool
 
 
 #: Function: pairs -> sum of their logarithms of shares in each draw, ascending.
@@ -99,12 +104,12 @@ def shares(
             remarks.append(Remark(pair.name, fault, False))
         else:
             usable.setdefault(pair.aspect, []).append(pair)
-    for aspect, of_it in usable.items():
-        repeated = [pair for pair in of_it if not pair.once]
-        usable[aspect] = repeated or of_it
-        remarks += [Remark(pair.name, ONCE, not repeated) for pair in of_it if pair.once]
-    draw = draw or drawn
-    return [_share(aspect, of_it, draw) for aspect, of_it in usable.items()], remarks
+    by_aspect = []
+    for aspect, of_aspect in usable.items():
+        repeated = [pair for pair in of_aspect if not pair.once]
+        by_aspect.append(_share(aspect, repeated or of_aspect, draw or drawn))
+        remarks += [Remark(pair.name, ONCE, not repeated) for pair in of_aspect if pair.once]
+    return by_aspect, remarks
 
 
 def _fault(pair: Pair) -> str:
@@ -125,7 +130,7 @@ def _share(aspect: str, pairs: list[Pair], draw: Bootstrap) -> Share:
         return Share(aspect, value, None, len(pairs))
     sums = draw(pairs)
     tail = round(DRAWS * (1 - LEVEL) / 2)
-    low, high = (math.exp(sums[place] / len(pairs)) for place in (tail, -1 - tail))
+    low, high = math.exp(sums[tail] / len(pairs)), math.exp(sums[-1 - tail] / len(pairs))
     return Share(aspect, value, (low, high), len(pairs))
 
 
@@ -147,11 +152,9 @@ def _of_medians(pair: Pair, base: float, other: float) -> float:
 
 def _drawn(pair: Pair, generator: random.Random) -> list[float]:
     """Logarithm of the share in each draw."""
-    return [
-        _of_medians(
-            pair,
-            statistics.median(generator.choices(pair.base, k=len(pair.base))),
-            statistics.median(generator.choices(pair.other, k=len(pair.other))),
-        )
-        for _ in range(DRAWS)
-    ]
+    logs = []
+    for _ in range(DRAWS):
+        base = statistics.median(generator.choices(pair.base, k=len(pair.base)))
+        other = statistics.median(generator.choices(pair.other, k=len(pair.other)))
+        logs.append(_of_medians(pair, base, other))
+    return logs

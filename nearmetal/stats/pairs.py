@@ -23,7 +23,7 @@ import numpy as np
 from scipy import special
 
 from nearmetal.stats import ranks
-from nearmetal.stats.judge import JudgeError, positive_logs
+from nearmetal.stats.judge import JudgeError, changed, positive_logs
 from nearmetal.stats.plan import DETECTABLE, PAIRS, POWER, THRESHOLD, alpha
 
 #: Least shared part of the noise. Below it, two independent samples need fewer repeats than pairs.
@@ -39,15 +39,22 @@ WIDER = 1.15
 class PairDecision:
     """The test's decision on B against A."""
 
-    name: str  #: verdict: ok, regressed, improved, inconclusive
-    change: float  #: as a fraction; > 0 is a higher value of B
-    interval: tuple[float, float]  #: of the change, 95 %
-    p: float  #: p-value of the change's direction, at the deciding analysis
-    pairs: int  #: number of pairs used
+    #: Verdict: ok, regressed, improved, inconclusive.
+    name: str
+    #: As a fraction; > 0 is a higher value of B.
+    change: float
+    #: Of the change, 95 %.
+    interval: tuple[float, float]
+    #: p-value of the change's direction, at the deciding analysis.
+    p: float
+    #: Number of pairs used.
+    pairs: int
     #: part of the variance that A and B share; < 0: they vary in opposite directions; None: unknown
     shared: float | None
-    shared_interval: tuple[float, float]  #: of the shared part, 95 %
-    method: str  #: paired, unpaired
+    #: Of the shared part, 95 %.
+    shared_interval: tuple[float, float]
+    #: paired, unpaired
+    method: str
     #: minimum detectable change as a fraction; None: above DETECTABLE[1]
     detectable: float | None
     #: inconclusive: pairs of the next analysis; None: there is no further analysis
@@ -72,10 +79,8 @@ def judge_pairs(a, b, lower_is_better: bool, variables: int = 1) -> PairDecision
         if count > len(first):
             break
         analysis = _Analysis.of(first[:count], second[:count], error)
-        side = analysis.changed(error)
-        if side:
-            name = "regressed" if (side > 0) == lower_is_better else "improved"
-            return analysis.decision(name)
+        if side := analysis.changed(error):
+            return analysis.decision(changed(side, lower_is_better))
         if analysis.unchanged():
             return analysis.decision("ok")
     wanted = next((count for count in PAIRS if count > len(first)), None)
@@ -111,7 +116,8 @@ class _Analysis:
     shared_interval: tuple[float, float]
     paired: bool
     shift: float
-    detectable: float  #: minimum detectable shift, NaN: none
+    #: Minimum detectable shift, NaN: none.
+    detectable: float
 
     @classmethod
     def of(cls, first: np.ndarray, second: np.ndarray, error: float) -> _Analysis:
@@ -145,8 +151,9 @@ class _Analysis:
 
     def changed(self, error: float) -> int:
         """The side of a change: 1 a higher value of B, -1 a lower one; 0: no change."""
-        beyond = abs(self.shift) > math.log1p(THRESHOLD)
-        return self.side if beyond and self.p(self.side) <= error else 0
+        if abs(self.shift) <= math.log1p(THRESHOLD) or self.p(self.side) > error:
+            return 0
+        return self.side
 
     def unchanged(self) -> bool:
         """Whether the shift is below the minimum detectable one on both sides."""

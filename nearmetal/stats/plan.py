@@ -5,7 +5,7 @@
 #: the rest of its 5 % (`make bench-gate`: "uneven days").
 CAMPAIGN_ERROR = 0.04
 #: Most unchanged sessions with any alarm, as a fraction, from LEAST_DAYS on: 5 % by the session
-#: alone, and nights.NIGHT_ERROR by the pooled sessions. This is the promise that users read.
+#: alone, and pooled.POOLED_ERROR by the pooled sessions. This is the promise that users read.
 ANY_ALARM = 0.06
 #: Chance that fresh samples of an unchanged variable confirm a false alarm.
 CONFIRMATION_ERROR = 0.01

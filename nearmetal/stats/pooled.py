@@ -5,8 +5,8 @@ each pool is held against the baseline by the rank test of judge.py. That is the
 generalized likelihood ratio of a change at an unknown time (Lai, Sequential changepoint detection
 in quality control and dynamical systems, JRSS B 57, 1995, section 3), on ranks.
 
-The error of a night is divided among variables and windows (Bonferroni): the chance that an
-unchanged night raises any alarm is at most NIGHT_ERROR. Where days differ, the change must also
+The error of a session is divided among variables and windows (Bonferroni): the chance that an
+unchanged session raises any alarm is at most POOLED_ERROR. Where days differ, the change must also
 exceed what so many days do. Sessions of one day share its shift, so that days count.
 """
 
@@ -27,7 +27,7 @@ from nearmetal.stats.judge import JudgeError, baseline_of, positive_logs
 from nearmetal.stats.plan import DETECTABLE, POWER, THRESHOLD
 
 #: Chance that an unchanged session raises any alarm by the pooled sessions.
-NIGHT_ERROR = 0.01
+POOLED_ERROR = 0.01
 #: Chance that an unchanged session leaves any variable suspicious.
 SUSPICION = 0.1
 #: Numbers of last sessions that are pooled.
@@ -35,59 +35,68 @@ WINDOWS = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
 @dataclass(frozen=True)
-class Watch:
+class PooledDecision:
     """What the sessions since the baseline show of a variable together."""
 
-    name: str  #: regressed, improved, watched, or inconclusive if it is suspicious
-    change: float  #: as a fraction; > 0 is a higher value; over the last `sessions`
-    interval: tuple[float, float]  #: 95 % interval of the change, including drift
-    p: float  #: p-value of the change's direction
-    sessions: int  #: number of sessions pooled
-    finds: float | None  #: change that the pool finds with POWER; None: above DETECTABLE[1]
+    #: Regressed, improved, watched, or inconclusive if it is suspicious.
+    name: str
+    #: As a fraction; > 0 is a higher value; over the last `sessions`
+    change: float
+    #: 95 % interval of the change, including drift.
+    interval: tuple[float, float]
+    #: p-value of the change's direction.
+    p: float
+    #: Number of sessions pooled.
+    sessions: int
+    #: Change that the pool finds with POWER; None: above DETECTABLE[1].
+    finds: float | None
 
 
-def watch(
+def judge_pooled(
     baseline,
-    nights: Sequence,
+    sessions: Sequence,
     lower_is_better: bool,
     variables: float = 1,
     drift: float | None = None,
     dates: Sequence[Hashable] | None = None,
-) -> Watch:
+) -> PooledDecision:
     """Judge one variable by the last sessions together.
 
     :arg baseline: days with one value for each repeat.
-    :arg nights: sessions since the baseline, oldest first, with one value for each repeat.
+    :arg sessions: those since the baseline, oldest first, with one value for each repeat.
     :arg variables: number of variables in the campaign.
     :arg drift: drift between days as a fraction, as for `judge`.
-    :arg dates: the day of each of `nights`: sessions of one day share its shift. None: each has a
+    :arg dates: the day of each of `sessions`: those of one day share its shift. None: each has a
         day of its own.
     :raises JudgeError: no sample, or a value that is not positive and finite.
     """
     recorded, base = baseline_of(baseline, variables)
     if drift is None:
         drift = float(effective([recorded], variables)[0])
-    logs = [positive_logs(night, "samples") for night in nights]
+    logs = [positive_logs(session, "samples") for session in sessions]
     if not logs or not len(logs[-1]):
         raise JudgeError("no sample to judge")
-    error = NIGHT_ERROR / variables / len(WINDOWS)
+    error = POOLED_ERROR / variables / len(WINDOWS)
     drifting = np.array([drift])
     known = days_of(list(map(len, recorded)), range(len(recorded)))
-    pools = pools_of(base[None], [night[None] for night in logs], drifting, known, error, dates)
+    pools = pools_of(base[None], [session[None] for session in logs], drifting, known, error, dates)
     better = -1 if lower_is_better else 1
-    for alpha, names in ((error, ("regressed", "improved")), (SUSPICION * error / NIGHT_ERROR, ())):
+    for alpha, names in (
+        (error, ("regressed", "improved")),
+        (SUSPICION * error / POOLED_ERROR, ()),
+    ):
         for pool in pools:
             side = int(pool.side(alpha, pools[0])[0])
             if side and names:
-                return pool.watch(names[side == better], error)
+                return pool.decision(names[side == better], error)
             if side == -better:
-                return pool.watch("inconclusive", error)
-    return min(pools, key=lambda pool: pool.reach(error)[0]).watch("watched", error)
+                return pool.decision("inconclusive", error)
+    return min(pools, key=lambda pool: pool.reach(error)[0]).decision("watched", error)
 
 
 def pools_of(
     base: np.ndarray,
-    nights: Sequence[np.ndarray],
+    sessions: Sequence[np.ndarray],
     drift: np.ndarray,
     known: float,
     day_error: float,
@@ -97,17 +106,17 @@ def pools_of(
 
     :arg base: logarithms of the baseline, (trials, samples).
     :arg known: number of days of the baseline (`days_of`).
-    :arg nights: logarithms of each session, (trials, repeats), oldest first.
+    :arg sessions: logarithms of each session, (trials, repeats), oldest first.
     :arg drift: (trials,), standard deviation between days.
     :arg day_error: chance that the shifts of days alone are called a change by one pool.
-    :arg dates: the day of each session, as for `watch`.
+    :arg dates: the day of each session, as for `judge_pooled`.
     """
-    dates = range(len(nights)) if dates is None else dates
-    sizes = [night.shape[1] for night in nights]
+    dates = range(len(sessions)) if dates is None else dates
+    sizes = [session.shape[1] for session in sessions]
     return [
         Pool(
             base,
-            np.concatenate(nights[-count:], axis=1),
+            np.concatenate(sessions[-count:], axis=1),
             count,
             drift,
             known,
@@ -115,7 +124,7 @@ def pools_of(
             days_of(sizes[-count:], dates[-count:]),
         )
         for count in WINDOWS
-        if count <= len(nights)
+        if count <= len(sessions)
     ]
 
 
@@ -138,11 +147,13 @@ class Pool:
 
     base: np.ndarray
     new: np.ndarray
-    nights: int  #: number of sessions
+    sessions: int
     drift: np.ndarray
-    known: float  #: number of days of the baseline
+    #: Number of days of the baseline.
+    known: float
     day_error: float
-    days: float  #: number of days of the pooled sessions (`days_of`)
+    #: Number of days of the pooled sessions (`days_of`)
+    days: float
 
     @functools.cached_property
     def test(self) -> tuple[np.ndarray, np.ndarray]:
@@ -180,17 +191,17 @@ class Pool:
     def reach(self, alpha: float) -> np.ndarray:
         """The shift that the pool finds with POWER, as a logarithm."""
         power = special.ndtri(POWER)
-        found = sequential.reach(alpha, self.base.shape[1]) * self.within
-        least = np.maximum(math.log1p(DETECTABLE[0]), found)
+        by_noise = sequential.reach(alpha, self.base.shape[1]) * self.within
+        least = np.maximum(math.log1p(DETECTABLE[0]), by_noise)
         drifting = self.threshold + power * np.hypot(self.within, self.between)
         return np.where(self.drift > 0, np.maximum(least, drifting), least)
 
-    def watch(self, name: str, alpha: float) -> Watch:
+    def decision(self, name: str, alpha: float) -> PooledDecision:
         """What the pool shows of its single trial."""
         shift, p = (float(array[0]) for array in self.test)
         low, high = ranks.shift_interval(self.base[0], self.new[0])
         day, reach = 1.96 * float(self.between[0]), float(self.reach(alpha)[0])
-        return Watch(
+        return PooledDecision(
             name,
             math.expm1(shift),
             (
@@ -198,6 +209,6 @@ class Pool:
                 math.expm1(shift + math.hypot(high - shift, day)),
             ),
             p,
-            self.nights,
+            self.sessions,
             math.expm1(reach) if reach <= math.log1p(DETECTABLE[1]) else None,
         )

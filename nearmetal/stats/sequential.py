@@ -29,11 +29,16 @@ OPPOSITE = 3
 class Errors:
     """Standard errors of the Hodges-Lehmann estimates of the trials' changes."""
 
-    noise: np.ndarray  #: standard deviation between samples, (trials,)
-    samples: int  #: number of samples in the baseline
-    drift: np.ndarray  #: standard deviation between days, (trials,), as drift.effective gives it
-    days: int  #: number of days in the baseline
-    day_error: float  #: chance that a day's shift alone is called a change
+    #: Standard deviation between samples, (trials,)
+    noise: np.ndarray
+    #: Number of samples in the baseline.
+    samples: int
+    #: Standard deviation between days, (trials,), as drift.effective gives it.
+    drift: np.ndarray
+    #: Number of days in the baseline.
+    days: int
+    #: Chance that a day's shift alone is called a change.
+    day_error: float
 
     def within_session(self, count: int) -> np.ndarray:
         """Standard error after this number of samples of one session."""
@@ -56,8 +61,8 @@ class Errors:
 
         At least DETECTABLE[0]; NaN above DETECTABLE[1].
         """
-        found = reach(alpha, self.samples) * self.within_session(REACH)
-        least = np.maximum(math.log1p(DETECTABLE[0]), found)
+        by_noise = reach(alpha, self.samples) * self.within_session(REACH)
+        least = np.maximum(math.log1p(DETECTABLE[0]), by_noise)
         power = special.ndtri(POWER) * self.with_drift(REACH)
         drifting = np.maximum(least, self.threshold(REACH) + power)
         shift = np.where(self.drift > 0, drifting, least)
@@ -82,11 +87,16 @@ def reach(alpha: float, samples: int) -> float:
 class Decisions:
     """Decisions on many trials; each array has one entry for each trial."""
 
-    side: np.ndarray  #: 1 a higher value, -1 a lower one, 0 unchanged, UNDECIDED, OPPOSITE
-    count: np.ndarray  #: number of samples used
-    shift: np.ndarray  #: estimate at the deciding analysis
-    p: np.ndarray  #: p-value of the shift's direction at the deciding analysis
-    detectable: np.ndarray  #: minimum detectable change, NaN: none
+    #: 1 a higher value, -1 a lower one, 0 unchanged, UNDECIDED, OPPOSITE.
+    side: np.ndarray
+    #: Number of samples used.
+    count: np.ndarray
+    #: Estimate at the deciding analysis.
+    shift: np.ndarray
+    #: p-value of the shift's direction at the deciding analysis.
+    p: np.ndarray
+    #: Minimum detectable change, NaN: none.
+    detectable: np.ndarray
 
 
 def decide(
@@ -146,16 +156,16 @@ def decide_in_two_stages(
     CONFIRMATION_ANALYSES. An undecided trial continues with the samples of both stages, in order.
     An unchanged trial stays unchanged.
     """
-    found = decide(base, first, alpha, drift, days, day_error)
+    alone = decide(base, first, alpha, drift, days, day_error)
     side, count, shift, p = (
-        array.copy() for array in (found.side, found.count, found.shift, found.p)
+        array.copy() for array in (alone.side, alone.count, alone.shift, alone.p)
     )
-    rows = np.flatnonzero(found.side == UNDECIDED)
+    rows = np.flatnonzero(alone.side == UNDECIDED)
     together = np.concatenate([first[rows], fresh[rows]], axis=1)
     both = decide(base[rows], together, alpha, drift[rows], days, day_error)
     side[rows], count[rows], shift[rows], p[rows] = both.side, both.count, both.shift, both.p
-    rows = np.flatnonzero(np.abs(found.side) == 1)
-    held = decide(
+    rows = np.flatnonzero(np.abs(alone.side) == 1)
+    confirmed = decide(
         base[rows],
         fresh[rows],
         confirmation_error / len(CONFIRMATION_ANALYSES),
@@ -164,10 +174,11 @@ def decide_in_two_stages(
         day_error,
         CONFIRMATION_ANALYSES,
     )
-    opposite = held.side == -found.side[rows]
-    side[rows] = np.where(opposite, OPPOSITE, held.side)
-    count[rows], shift[rows], p[rows] = found.count[rows] + held.count, held.shift, held.p
-    return Decisions(side, count, shift, p, found.detectable)
+    opposite = confirmed.side == -alone.side[rows]
+    side[rows] = np.where(opposite, OPPOSITE, confirmed.side)
+    count[rows] = alone.count[rows] + confirmed.count
+    shift[rows], p[rows] = confirmed.shift, confirmed.p
+    return Decisions(side, count, shift, p, alone.detectable)
 
 
 def _parts(rows: np.ndarray, cells: int) -> list[np.ndarray]:

@@ -30,9 +30,12 @@ WINDOWS = (365, 168, 84, 42, 21)
 class Creep:
     """A change in small steps, up to the last value."""
 
-    start: int  #: place of its first value
-    slope: float  #: from value to value, as a logarithm
-    p: float  #: two-sided
+    #: Place of its first value.
+    start: int
+    #: From value to value, as a logarithm.
+    slope: float
+    #: two-sided
+    p: float
 
     def over(self, count: int) -> float:
         """The change from the first of this number of values to the last, as a fraction."""
@@ -70,14 +73,14 @@ def creep(values: np.ndarray, error: float) -> Creep | None:
 
     :arg error: chance of a creep among unchanged values.
     """
-    logs, found = np.log(values), None
-    for window in dict.fromkeys(min(len(logs), window) for window in WINDOWS):
-        if window < WINDOWS[-1]:
-            continue
-        one = _creep(logs[-window:], len(logs) - window, error / len(WINDOWS))
-        if one and (found is None or one.p < found.p):
-            found = one
-    return found
+    logs = np.log(values)
+    windows = [window for window in WINDOWS if window <= len(logs)]
+    if len(logs) < WINDOWS[0] and len(logs) >= WINDOWS[-1]:
+        windows.append(len(logs))
+    share = error / len(WINDOWS)
+    creeps = [_creep(logs[-window:], len(logs) - window, share) for window in windows]
+    # Of creeps with one p-value, that over the longest window.
+    return min(filter(None, creeps), key=lambda creep: (creep.p, creep.start), default=None)
 
 
 def _creep(logs: np.ndarray, start: int, error: float) -> Creep | None:
@@ -96,8 +99,9 @@ def _creep(logs: np.ndarray, start: int, error: float) -> Creep | None:
 
 def _misfit_of_a_step(logs: np.ndarray) -> float:
     """Sum of the distances from the best pair of levels, one before the other."""
-    return min(
-        np.abs(part - np.median(part)).sum() + np.abs(rest - np.median(rest)).sum()
-        for place in range(2, len(logs) - 1)
-        for part, rest in [(logs[:place], logs[place:])]
-    )
+    return min(_misfit(logs[:place]) + _misfit(logs[place:]) for place in range(2, len(logs) - 1))
+
+
+def _misfit(logs: np.ndarray) -> float:
+    """Sum of the distances from the median."""
+    return np.abs(logs - np.median(logs)).sum()

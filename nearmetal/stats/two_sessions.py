@@ -25,7 +25,7 @@ import numpy as np
 from scipy import special
 
 from nearmetal.stats import ranks
-from nearmetal.stats.judge import Decision, JudgeError, positive_logs
+from nearmetal.stats.judge import Decision, JudgeError, changed, positive_logs
 from nearmetal.stats.plan import CAMPAIGN_ERROR
 
 #: Smallest change that counts, as a fraction.
@@ -53,16 +53,16 @@ def judge(variables: Sequence[Samples]) -> list[Decision | JudgeError]:
     A variable with fewer than two repeats in a session, or with a value that is not positive, has a
     JudgeError in its place.
     """
-    found: list[Decision | JudgeError] = []
+    decisions: list[Decision | JudgeError] = []
     usable = []
-    for one in variables:
+    for variable in variables:
         try:
-            usable.append((len(found), one, _logs(one.before), _logs(one.now)))
-            found.append(JudgeError(""))
+            usable.append((len(decisions), variable, _logs(variable.before), _logs(variable.now)))
+            decisions.append(JudgeError(""))  # the decision takes its place
         except JudgeError as why:
-            found.append(why)
+            decisions.append(why)
     if not usable:
-        return found
+        return decisions
     shifts = _shifts([(before, now) for _, _, before, now in usable])
     variances = [_variance(before, now) for _, _, before, now in usable]
     common = float(np.median([variance for variance, _ in variances]))
@@ -72,20 +72,25 @@ def judge(variables: Sequence[Samples]) -> list[Decision | JudgeError]:
         least = max(least, DISTANCE * typical)
         unchanged = least if typical < unchanged else unchanged
     bounds = _Bounds(least, unchanged, len(usable))
-    for (place, one, before, now), shift, (variance, freedom) in zip(usable, shifts, variances):
+    for (place, variable, before, now), shift, (variance, freedom) in zip(
+        usable, shifts, variances
+    ):
+        # The posterior variance of Smyth (2004).
         freedom += PRIOR
         variance = (PRIOR * common + (freedom - PRIOR) * variance) / freedom
         error = math.sqrt(variance * (1 / len(before) + 1 / len(now)))
-        found[place] = _decision(one, shift, error, freedom, bounds)
-    return found
+        decisions[place] = _decision(variable, shift, error, freedom, bounds)
+    return decisions
 
 
 @dataclass(frozen=True)
 class _Bounds:
     """What holds for all variables of a session; bounds are of logarithms of changes."""
 
-    changed: float  #: a change is beyond it
-    unchanged: float  #: an unchanged variable is below it
+    #: A change is beyond it.
+    changed: float
+    #: An unchanged variable is below it.
+    unchanged: float
     variables: int
 
 
@@ -103,12 +108,12 @@ def _shifts(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[float]:
     by_shape: dict[tuple[int, int], list[int]] = {}
     for place, (before, now) in enumerate(pairs):
         by_shape.setdefault((len(before), len(now)), []).append(place)
-    found = [0.0] * len(pairs)
+    shifts = [0.0] * len(pairs)
     for places in by_shape.values():
         before, now = (np.array(logs) for logs in zip(*(pairs[place] for place in places)))
         for place, shift in zip(places, ranks.two_samples(before, now)[0]):
-            found[place] = float(shift)
-    return found
+            shifts[place] = float(shift)
+    return shifts
 
 
 def _variance(before: np.ndarray, now: np.ndarray) -> tuple[float, float]:
@@ -119,13 +124,13 @@ def _variance(before: np.ndarray, now: np.ndarray) -> tuple[float, float]:
 
 
 def _decision(
-    one: Samples, shift: float, error: float, freedom: float, bounds: _Bounds
+    samples: Samples, shift: float, error: float, freedom: float, bounds: _Bounds
 ) -> Decision:
     p = float(special.stdtr(freedom, -abs(shift) / error)) if error else float(shift == 0)
     reach = float(special.stdtrit(freedom, 0.975)) * error
     name = "inconclusive"
     if p <= CAMPAIGN_ERROR / bounds.variables / 2 and abs(shift) > bounds.changed:
-        name = "regressed" if (shift > 0) == one.lower_is_better else "improved"
+        name = changed(shift, samples.lower_is_better)
     elif abs(shift) + reach < bounds.unchanged:
         name = "ok"
     return Decision(
@@ -133,6 +138,6 @@ def _decision(
         math.expm1(shift),
         (math.expm1(shift - reach), math.expm1(shift + reach)),
         p,
-        len(one.now),
+        len(samples.now),
         math.expm1(bounds.changed),
     )

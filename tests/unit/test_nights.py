@@ -21,7 +21,8 @@ def test_unchanged_nights_raise_no_alarm_more_often_than_promised(cv):
     for _ in range(VARIABLES // 2):
         base, later = sessions(rng, 12, cv), sessions(rng, 6, cv)
         names += [
-            pooled.watch(base, later[: count + 1], True, VARIABLES).name for count in range(6)
+            pooled.judge_pooled(base, later[: count + 1], True, VARIABLES).name
+            for count in range(6)
         ]
     # At most one variable in six nights, whose error is six times 1 %. An alarm for one variable in
     # ten fails with 97 %. `make bench-gate` measures the rate.
@@ -32,7 +33,7 @@ def test_a_step_that_no_night_decides_is_found_by_several():
     rng, needed = np.random.default_rng(2), []
     for _ in range(20):
         base, later = sessions(rng, 12, 0.03), sessions(rng, 8, 0.03, factor=1.05)
-        found = [pooled.watch(base, later[: n + 1], True, 200).name for n in range(8)]
+        found = [pooled.judge_pooled(base, later[: n + 1], True, 200).name for n in range(8)]
         needed.append(found.index("regressed") + 1 if "regressed" in found else 99)
     assert 1 < np.median(needed) <= 4
 
@@ -41,7 +42,7 @@ def test_a_step_that_no_night_decides_is_found_by_several():
 def test_the_direction_follows_from_the_unit(lower_is_better, name):
     rng = np.random.default_rng(3)
     base, later = sessions(rng, 12, 0.02), sessions(rng, 6, 0.02, factor=1.1)
-    found = pooled.watch(base, later, lower_is_better)
+    found = pooled.judge_pooled(base, later, lower_is_better)
     assert found.name == name and found.change == pytest.approx(0.1, abs=0.02)
     assert found.interval[0] < 0.1 < found.interval[1] and found.p < 1e-4
 
@@ -49,7 +50,7 @@ def test_the_direction_follows_from_the_unit(lower_is_better, name):
 def test_more_sessions_find_smaller_changes():
     rng = np.random.default_rng(4)
     base, later = sessions(rng, 12, 0.08), sessions(rng, 8, 0.08)
-    finds = [pooled.watch(base, later[:count], True, 200).finds for count in (1, 2, 4, 8)]
+    finds = [pooled.judge_pooled(base, later[:count], True, 200).finds for count in (1, 2, 4, 8)]
     assert finds == sorted(finds, reverse=True) and finds[0] > 1.5 * finds[-1]
 
 
@@ -57,8 +58,8 @@ def test_a_change_that_has_passed_is_no_alarm():
     rng = np.random.default_rng(5)
     base = sessions(rng, 12, 0.02)
     later = [*sessions(rng, 6, 0.02, factor=1.2), *sessions(rng, 1, 0.02)]
-    assert pooled.watch(base, later[:-1], True).name == "regressed"
-    assert pooled.watch(base, later, True).name == "watched"
+    assert pooled.judge_pooled(base, later[:-1], True).name == "regressed"
+    assert pooled.judge_pooled(base, later, True).name == "watched"
 
 
 def test_days_that_differ_are_no_change():
@@ -68,7 +69,7 @@ def test_days_that_differ_are_no_change():
         return [list(np.exp(rng.normal(0, 0.02) + rng.normal(0, 0.01, 5))) for _ in range(count)]
 
     base, later = day(12), day(8)
-    found = pooled.watch(base, later, True, 200)
+    found = pooled.judge_pooled(base, later, True, 200)
     assert found.name == "watched" and found.finds > 0.05
 
 
@@ -83,7 +84,7 @@ def test_several_unchanged_sessions_a_day_raise_no_alarm_more_often_than_promise
     for _ in range(150):
         base, later = several_a_day(rng, 12, 1, 0.02), several_a_day(rng, 2, 4, 0.02)
         for what, dates in (("sessions", None), ("days", [1] * 4 + [2] * 4)):
-            found = pooled.watch(base, later, True, 1, 0.02, dates)
+            found = pooled.judge_pooled(base, later, True, 1, 0.02, dates)
             alarms[what] += found.name in ("regressed", "improved")
     # As many days as sessions would call the day a change. The promise is 1 %.
     assert alarms["sessions"] >= 6 and alarms["days"] <= 4
@@ -100,4 +101,4 @@ def test_samples_that_cannot_be_judged_are_refused():
     base = sessions(np.random.default_rng(7), 12, 0.02)
     for wrong in ([], [[]], [[1.0, float("nan")]], [[0.0]]):
         with pytest.raises(JudgeError):
-            pooled.watch(base, wrong, True)
+            pooled.judge_pooled(base, wrong, True)
