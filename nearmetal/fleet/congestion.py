@@ -83,6 +83,7 @@ def read(case: Case) -> Congestion:
         traffic = typed_json.text(data.data, "traffic", data.where)
         if traffic not in KINDS or not 1 < len(nodes) < sweep.MOST_NODES:
             raise ValueError(f"{repeats} repeats of {len(nodes)} nodes with traffic {traffic!r}")
+        # Some nodes are left that generate the traffic.
         if not victims or not set(victims) < set(nodes):
             raise ValueError(f"{len(victims)} victims of {len(nodes)} nodes")
         ratios = {name: _ratios(data, name, len(victims)) for name in NAMES}

@@ -54,6 +54,7 @@ def beside(case: Case, cases: Mapping[tuple, tuple[Case, AnySweep]]) -> Fabric |
 
 def of(alone: Sweep, together: Sweep) -> Fabric | None:
     """The sums over the links that both sweeps measured; None if there is none."""
+    # The two cases may have measured nodes in another order, or other ones.
     both = together.of_nodes(alone.nodes).gbps
     known = np.isfinite(both) & np.isfinite(alone.gbps)
     if not known.any():

@@ -119,12 +119,14 @@ def compared(first: AnySweep, second: AnySweep, error: float) -> Compared:
     found, slow, unjudged = [], [], []
     for what in first.measures:
         suspects = first.suspects(what, error)
+        # The second sweep decides; its figures were not selected for being slow.
         shown, unknown = _again(first, second, what, suspects)
         slow += _findings(first, what, suspects)
         found += _findings(first, what, shown)
         unjudged += _findings(first, what, unknown)
     failed = _failed(first)
     found += [finding for finding in _failed(second) if finding.is_about([*slow, *failed])]
+    # What failed in the first sweep may be slow by now.
     if failed:
         found += [finding for finding in _slow(second, error) if finding.is_about(failed)]
     # Nothing speaks for what the second sweep did not measure.
@@ -235,6 +237,7 @@ def dated(
         # What was not measured may have been as slow.
         unended = {who for who in unended if who in shown or not who[1] <= measured}
         since |= dict.fromkeys(unended & shown, start)
+        # No earlier sweep can change what is known.
         if not unended:
             break
     return [replace(finding, since=since[finding.who]) for finding in found]

@@ -65,6 +65,7 @@ def percent(way: Way, node: int) -> Percent | None:
 def slowest(ways: Sequence[Way], count: int) -> list[int]:
     """Numbers of the nodes with the largest effects; nodes without any value come first."""
     effects = np.array([way.effects.values for way in ways])
+    # Whoever gives no value is the most suspicious.
     worst = np.where(np.isnan(effects), math.inf, effects).max(axis=0)
     return list(map(int, np.argsort(-worst, kind="stable")[:count]))
 
@@ -98,6 +99,7 @@ class Collector:
 
     def add(self, started: str, sweep: AnySweep) -> None:
         """Add a sweep, unless these are enough. The first one always counts."""
+        # A sweep of nodes costs as much as its links would: an upper bound.
         self._links += len(sweep.nodes) ** 2
         enough = bool(self.found) and self._links > MOST_LINKS
         self.full = self.full or enough or len(self.found) == MOST_SWEEPS

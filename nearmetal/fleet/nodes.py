@@ -91,6 +91,7 @@ def _failure(reasons: dict[str, str]) -> str:
 def slowness(metric: Metric, nodes: NodeSweep) -> np.ndarray:
     """(repeats, n) times for the same work: larger ones are worse."""
     values = nodes.values[metric.name]
+    # Work takes longer by the time that is lost.
     if metric.kind == LOST:
         return 1 / (1 - values / 100)
     return 1 / values if metric.kind == RATE else values
@@ -110,6 +111,7 @@ def effects(slow: np.ndarray) -> NodeEffects:
         found = repeats.of(logs)
         values = found.quick - np.nanmedian(found.quick)
     residual = (logs - middle)[np.isfinite(logs - middle)]
+    # Medians of nodes and of repeats were taken out of the residuals.
     freedom = found.counts.sum() - np.count_nonzero(found.counts) - len(logs) + 1
     noise = 0.0
     if freedom >= 1:
@@ -128,6 +130,7 @@ def read(case: Case) -> NodeSweep:
         values = {}
         for name in WORDS:
             column = data.values(name, count * len(nodes)).astype(float)
+            # A node that loses all of its time does no work.
             if name == "noise" and np.nanmax(column, initial=0) >= 100:
                 raise ValueError(f"{data.at(name)} is 100 % or more")
             values[name] = column.reshape(count, len(nodes))

@@ -135,6 +135,7 @@ def of_links(
     :arg each_way: whether the two directions of a link were measured apart.
     :arg error: chance that anything healthy is called slow.
     """
+    # Switches, nodes and links are tested apart.
     share = error / (3 if switches else 2)
     suspects: list[Suspect] = []
     if each_way:
@@ -143,6 +144,7 @@ def of_links(
     else:
         suspects += _of_a_way(BOTH, sending(fit), fit, switches, share)
     suspects = _with_paths(_both_ways(suspects), fit)
+    # Links of slow nodes are slow with them.
     named = {node for suspect in suspects for node in suspect.nodes}
     return _slowest_first(suspects + _links(fit, named, share, each_way))
 
@@ -165,6 +167,7 @@ def of_nodes(effects: np.ndarray, repeats: Repeats, error: float) -> list[Suspec
     if count < LEAST:
         return []
     reach = repeats.reach(error / count)
+    # One repeat shows no noise.
     reach = np.where(np.isnan(reach), _reach(-effects[effects < 0], error), reach)
     p = np.ones(len(effects))
     # The largest of n values in their own Qn: its quantiles are those of t, by simulation.
@@ -205,6 +208,7 @@ def _of_a_way(
                 members = tuple(map(int, nodes))
                 change = math.expm1(shift)
                 suspects.append(Suspect("switch", members, direction, change, float(p[place])))
+                # Its nodes are judged beside each other from now on.
                 effects[nodes] -= shift
     p = p_values(effects, way.errors, freedom)
     return suspects + _nodes(direction, effects, p, slow(effects, p, error))

@@ -51,6 +51,7 @@ def judged(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> Judge
         if suspect.kind != "link":
             held.update(suspect.nodes)
     quiet = [node for node in range(len(fit.out)) if node not in held]
+    # Evenly chosen: neighbours in the list may share a switch.
     senders = quiet[:: -(-len(quiet) // MOST_SENDERS) or 1]
     healthy = _known(_of_healthy(suspects, fit, slowness, held, senders, quiet))
     if len(healthy) < LEAST_HEALTHY:
@@ -63,6 +64,7 @@ def judged(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> Judge
         if not len(own):
             return None
         variance = noise**2 * (_of_median(len(own)) + _of_median(len(healthy)))
+        # What a link's ends add is known from the fit; what a healthy suspect would add is not.
         if suspect.kind != "link":
             variance += natural
         return median(own) - middle, math.sqrt(variance)
@@ -113,6 +115,7 @@ def _judged(
             unknown.append(suspect)
             continue
         shift, deviation = fresh
+        # Where nothing varies, any shift is significant.
         p = float(special.stdtr(freedom, -shift / deviation)) if deviation else float(shift <= 0)
         if p <= CONFIRMATION_ERROR / len(suspects) and shift > math.log1p(THRESHOLD):
             shown.append(replace(suspect, change=math.expm1(shift), p=p))

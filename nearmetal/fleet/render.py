@@ -99,6 +99,7 @@ def text(swept: Swept) -> str:
     for finding in swept.found:
         p = "" if finding.p is None else f"{finding.p:.1g}"
         rows.append([finding.name, finding.line, p, date(finding.since)])
+    # tabulate would print the heads of an empty table.
     if rows:
         lines.append(tabulate(rows, ["slow", "what", "p", "since"], disable_numparse=True))
     else:
@@ -261,5 +262,6 @@ def openmetrics(session: Session, swept: Sequence[Swept]) -> str:
             kept.labels(*where).set(each.fabric.kept)
         for finding in each.found:
             who = finding.kind, ",".join(finding.nodes), finding.what, finding.direction
+            # A node that failed has no time.
             slow.labels(*where, *who).set(math.nan if finding.change is None else finding.change)
     return generate_latest(registry).decode()

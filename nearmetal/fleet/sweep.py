@@ -189,6 +189,7 @@ class Sweep:
         pair = first, second
         if pair in self.dead or pair[::-1] in self.dead:
             return True
+        # The second sweep may have other nodes.
         if not set(pair) <= set(self.nodes):
             return False
         return bool(np.isfinite(self.latency_us[tuple(map(self.nodes.index, pair))]))
@@ -202,6 +203,7 @@ class Sweep:
         while left:
             counts = Counter(node for pair in left for node in pair)
             node, count = counts.most_common(1)[0]
+            # One failed link blames neither of its ends.
             if count < 2:
                 break
             own = [pair for pair in left if node in pair]
@@ -251,6 +253,7 @@ def unpacked(data: Mapping, count: int, where: str) -> np.ndarray:
     if not LEAST <= least <= MOST:
         raise ValueError(f"{where}.least is {least}, not from {LEAST:g} to {MOST:g}")
     planes = _inflated(typed_json.text(data, "codes", where), 2 * count, where)
+    # Low bytes of all codes, then high bytes: they compress better apart.
     low, high = np.frombuffer(planes, dtype=np.uint8).reshape(2, -1).astype(np.uint16)
     codes = low + 256 * high
     values = least * np.exp((codes.astype(float) - 1) / round_robin.STEPS)

@@ -112,6 +112,7 @@ class Database:
         for place in stored:
             if self._index()[place].uuid.startswith(uuid):
                 entry = self._entry(place)
+                # It was deleted meanwhile.
                 if entry is not None:
                     yield entry
 
@@ -161,6 +162,7 @@ class Database:
         """Add a row: to the session if another file holds it too, else as the next session."""
         self._last[file] = max(row, self._last[file])
         place = self._by_uuid.get(uuid)
+        # An id that one file holds twice is two sessions: ReFrame makes no such file.
         if place is None or file in known[place].rows:
             place = len(known) + 1
             known[place] = _Stored(uuid)
@@ -176,6 +178,7 @@ class Database:
         """One session, from the first file where it is readable; None if it was deleted."""
         bad: BadSession | None = None
         copies = _first_to_last(self._index()[place], self.files)
+        # A damaged copy does not hide a readable one.
         for file, row in copies:
             entry = file.read(row)
             if isinstance(entry, Session):

@@ -88,6 +88,7 @@ def parse_session(data: dict, origin) -> Session:
 def _parse_session(data: Mapping, origin) -> Session:
     """Raises ShapeError, ResultsError."""
     info = typed_json.mapping(data.get("session_info", {}), "session_info")
+    # Other major versions name their keys otherwise.
     version = str(info.get("data_version", "none"))
     if version.split(".", maxsplit=1)[0] != DATA_VERSION:
         raise ResultsError(
@@ -95,6 +96,7 @@ def _parse_session(data: Mapping, origin) -> Session:
             "use the ReFrame that requirements.lock pins"
         )
     outcomes = {}
+    # reruns.py works on plain JSON: objects are found again by their identity.
     for outcome in _outcomes(data):
         outcome.expect_names()
         outcomes[id(outcome.data)] = outcome
@@ -410,6 +412,7 @@ class Outcome:
             return None
         if value is not None and typed_json.is_odd(value):
             raise typed_json.odd(f"{here}.0", value)
+        # A null is left here where the case passed.
         if type(value) not in typed_json.NUMBERS:
             raise typed_json.wrong(f"{here}.0", "a number", value)
         if type(unit) is not str:
@@ -420,6 +423,7 @@ class Outcome:
         within: tuple[tuple[float, ...], ...] = ()
         if variable in all_within:
             within = typed_json.rows(all_within[variable], f"{self.at('within')}.{variable}")
+        # A check of others has one value a run, without samples.
         if not samples and self.foreign:
             samples = (value,)  # one launch
         renamed = RENAMED.get((name.check.split(" ", 1)[0], variable), (variable, unit))

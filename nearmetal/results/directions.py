@@ -59,6 +59,7 @@ class Directions:
 
     def of_session(self, session: Session) -> Session:
         """The session, whose values have a direction where a line gives one."""
+        # Copies of all values take time in large databases.
         if not self.lines:
             return session
         cases = tuple(

@@ -64,6 +64,7 @@ def parts(sessions: Iterable[Session], facts: Iterable[str] = ()) -> Iterator[po
             of_case = of_session | _of_case(case)
             of_case |= {f"fact_{name}": _text(case.facts.get(name)) for name in facts}
             _add(columns, of_case, _samples_of(case))
+        # A part ends with a case, so that parts are larger than ROWS.
         if len(columns["value"]) >= ROWS:
             yield polars.DataFrame(columns, schema)
             columns = {name: [] for name in schema}
@@ -213,6 +214,7 @@ def _family(
     """OpenMetrics wants a series' points together, in the order of their times."""
     series: dict[tuple[str, ...], dict[int, float]] = {}
     for key, time, number in points:
+        # OpenMetrics allows one point a second.
         series.setdefault(key, {})[int(time)] = number
     family = GaugeMetricFamily(name, text, labels=labels)
     for key, numbers in series.items():

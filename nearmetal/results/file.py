@@ -79,6 +79,7 @@ class ResultsFile:
         """Row and id of each session after this row, in ascending order. Raises ResultsError."""
         query = "SELECT rowid, uuid FROM sessions WHERE rowid > ? ORDER BY rowid"
         rows = self._rows(query, (after,))
+        # Cases of new sessions are in the second table by now.
         if after and self._begun:
             self._read_stored_cases()
         return [(row, _text(uuid)) for row, uuid in rows]
@@ -107,6 +108,7 @@ class ResultsFile:
 
     def read(self, row: int) -> Session | BadSession | None:
         """The session of a row; None if it was deleted meanwhile. Raises ResultsError."""
+        # Not before: a query that reads no session needs no cases.
         if not self._begun:
             self._begun = True
             self._read_stored_cases()
@@ -246,6 +248,7 @@ def _refuse_contradictions(
     inside = data["session_info"]["uuid"]
     if inside != uuid:
         raise ResultsError(f"session_info.uuid is {inside!r}, but it is stored as {uuid!r}")
+    # ReFrame fills both columns from one number.
     if session.time != start:
         raise ResultsError(
             f"session_info.time_start_unix is {session.time!r}, but it is stored as {start!r}"

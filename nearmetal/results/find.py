@@ -67,6 +67,7 @@ def no_session(
     if uuid is None:
         known = suggest.unknown(system, (session.system for session in others), "the systems are")
         return f"{path}: no session on system {system or 'of an empty name'}: {known}"
+    # As many characters as the user gave, so that they compare.
     ids = [session.uuid[: max(8, len(uuid))] for session in others]
     close = suggest.nearest(uuid, ids)
     guess = f"; did you mean {close[0]}?" if close else ""
@@ -88,6 +89,7 @@ def newest(
     :raises NewestError: the newest run's session is not stored, or is not readable.
     """
     database = Database.of(database)
+    # An unreadable session may be the newest one: no older one may stand for it.
     for entry in database.entries(newest_first=True):
         if isinstance(entry, BadSession):
             _refuse_if_it_may_be_meant(database, entry, system, kinds)
@@ -162,6 +164,7 @@ def _refuse_if_a_newer_run_was_not_stored(
             if not _holds(run, kinds) or system not in (None, run.system):
                 continue
             what = f"the session of a later run is not stored: {run.uuid}, started {run.started}"
+        # ReFrame writes the report first and stores the session then.
         if is_stored_by_now(database, file):
             continue
         raise NewestError(

@@ -35,6 +35,7 @@ def outcomes(runs: list[dict], line: str) -> dict[Identity, list[dict]]:
     for number, run in enumerate(runs):
         cases = {_identity(case): case for case in run["testcases"]}
         allowed = 0 < number <= retries if retries is not None else len(cases) < len(counted)
+        # A retry runs nothing but what failed before.
         retry = allowed and set(cases) <= failed
         failed = set()
         for identity, case in cases.items():
@@ -118,6 +119,7 @@ def _joined(runs: Sequence[Case], field: str) -> tuple:
 def _phase(failed: Sequence[Case]) -> str | None:
     """The phase of the failures: `performance` if no run failed in another one."""
     phases = sorted({run.phase for run in failed}, key=str)
+    # A failure beyond a reference has values, any other one does not.
     others = [phase for phase in phases if phase != "performance"]
     return next(iter([*others, *phases]), None)
 
@@ -159,6 +161,7 @@ def _merged_value(values: Sequence[Value]) -> Value:
         better = better or value.better
         # XPASS comes last by name: one run that passed unexpectedly is a failure.
         expected = max(expected, value.expected)
+    # Parts of some samples alone would be taken for parts of others.
     if not all(value.within for value in values):
         within = ()
     return replace(

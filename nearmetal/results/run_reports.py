@@ -63,6 +63,7 @@ def _unstored(
     for file in unstored:
         run = _run_of_report(file)
         started = run.time if isinstance(run, Session) else _modified(file)
+        # Either clock may be wrong, that inside the report or that of the file system.
         is_later = started > session.time or _modified(file) > own
         if run and is_later and not _is_of_others(run, session, source):
             yield file, run
@@ -77,6 +78,7 @@ def _is_of_others(run: Session | BadSession, session: Session, source: ResultsFi
 
 def _suite(session: Session) -> frozenset[Path] | None:
     """The files of the checks of others that a session ran; None: it ran ours."""
+    # A suite with one case of ours is ours.
     if not session.cases or not all(case.foreign for case in session.cases):
         return None
     try:
@@ -91,6 +93,7 @@ def _is_stored_elsewhere(run: Session, source: ResultsFile) -> bool:
     others = set(source.path.parent.glob("*.db"))
     if named := run.selection.get("database", ""):
         others.add(Path(named))
+    # Several databases may share a directory of reports.
     for path in others - {source.path}:
         try:
             if any(uuid == run.uuid for _, uuid in ResultsFile(path).rows()):

@@ -297,6 +297,7 @@ class Session:
         """`campaign`, `confirmation` (of a session), or `duet` if it holds nothing else."""
         if self.confirms:
             return "confirmation"
+        # A fixture prepares a duet as it prepares others.
         if self.cases and all(case.duet for case in self.cases if not case.fixture):
             return "duet"
         return "campaign"
@@ -372,6 +373,7 @@ def worst(disturbed: Iterable[Disturbed]) -> tuple[Cause, ...]:
 def base_first(session: Session, places: Iterable[str], base: str | None = None) -> list[str]:
     """Places in their order, but first the base of comparisons: the one named `base`, else those
     with a native link, else the one named `native`."""
+    # Names of partitions are the site's; the class of the link says what they are.
     native = {case.place for case in session.cases if case.link_class == "native"}
     names = list(dict.fromkeys(places))
     first = native.intersection(names) or {"native"}

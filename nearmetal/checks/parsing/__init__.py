@@ -224,6 +224,7 @@ class Output:
             key, value = fact(line)
             if key == "jvm":  # jvm.sh prints this before the next launch begins
                 continue
+            # Two processes that write at once leave the end of one line behind another one.
             if ended or not (key or line == END) or "# nearmetal" in line[1:]:
                 raise damaged(f"{line[:80]!r} does not belong to the output of {self.program}")
             ended = line == END
@@ -295,6 +296,7 @@ class Output:
         """The match in the output, or None. Raises ParseError if the matches differ."""
         matches = list(re.finditer(pattern, self.text, re.M | re.A))
         for match in matches[1:]:
+            # A program may print a figure again at its end; blanks of columns may differ.
             if match[0].split() != matches[0][0].split():
                 raise damaged(f"{self.program} prints {match[0].strip()!r} a second time")
         return matches[0] if matches else None
@@ -332,6 +334,7 @@ class Output:
         try:
             self._expect_shallow(text)
             return read(json.loads(text))
+        # A ParseError is a ValueError too.
         except ParseError:
             raise
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
@@ -400,10 +403,21 @@ def whole(text: str, what: str, least: int = 0) -> int:
     return int(text)
 
 
+def positives(texts: Iterable[str], what: str) -> list[float]:
+    """As `positive`, of several texts."""
+    return [positive(text, what) for text in texts]
+
+
+def wholes(texts: Iterable[str], what: str, least: int = 0) -> list[int]:
+    """As `whole`, of several texts."""
+    return [whole(text, what, least) for text in texts]
+
+
 def unit(text: str) -> float:
     """The value of one unit in the last printed digit: 0.01 for ``1.96``."""
     digits, _, exponent = text.lower().partition("e")
     decimals = len(digits.partition(".")[2])
+    # `1.96e3` has the step 10.
     return 10.0 ** (int(exponent or 0) - decimals)
 
 
@@ -415,6 +429,7 @@ def decimals(text: str, count: int, what: str) -> None:
 
 def agree(what: str, figure: float, other: float, within: float) -> None:
     """Raise ParseError if two figures of one quantity differ by more than their rounding."""
+    # 1 % more, as the bound is itself computed from rounded figures. NaN agrees with nothing.
     if not abs(figure - other) <= within * 1.01 + 1e-9 * abs(figure):
         raise damaged(f"{what}: the output gives {figure:.9g} and {other:.9g} for it")
 
@@ -453,7 +468,7 @@ def parts(line: str) -> tuple[str, list[float]]:
     match = re.fullmatch(r"# nearmetal \w+: \w+=(\w+) \w+=(\S+)", line)
     if not match:
         raise damaged(f"{line!r} does not give the parts of a launch")
-    return match[1], [positive(number, f"a part of {match[1]}") for number in match[2].split(",")]
+    return match[1], positives(match[2].split(","), f"a part of {match[1]}")
 
 
 def powers_of_two(first: int, largest: int) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from nearmetal.checks.parsing import ParseError, bounded, damaged, whole
+from nearmetal.checks.parsing import ParseError, bounded, damaged, wholes
 
 #: What each line of binding.sh begins with. Lines of others have no such mark.
 MARK = "# nearmetal binding: "
@@ -40,6 +40,7 @@ def parse_binding(text: str) -> list[Place]:
     nodes: dict[str, tuple[int, int]] = {}
     for place in places:
         size = place.node_cores, place.node_numa
+        # A task counts all cores that the job has on its node, whatever it is bound to.
         if nodes.setdefault(place.host, size) != size:
             raise damaged(
                 f"{place.host} has {size[0]} cores and {size[1]} NUMA nodes by task {place.task}, "
@@ -58,6 +59,7 @@ def parse_bindings(text: str, processes: int) -> list[list[Place]]:
             f"{len(lines)} tasks reported their binding instead of {processes} in each launch: "
             "see the job's stderr"
         )
+    # Launches follow each other: the lines of one are never among those of another.
     starts = range(0, len(lines), processes)
     return [parse_binding("\n".join(lines[start : start + processes])) for start in starts]
 
@@ -74,15 +76,8 @@ def _place(line: str) -> Place:
             f"{line!r} is not the binding of a task: is hwloc installed on every node?"
         )
     host, task, cores, node_cores, numa, node_numa = match.groups()
-    what = "a number from hwloc"
-    place = Place(
-        host,
-        whole(task, what),
-        _numbers(cores),
-        whole(node_cores, what),
-        _numbers(numa),
-        whole(node_numa, what),
-    )
+    number, cores_there, numa_there = wholes((task, node_cores, node_numa), "a number from hwloc")
+    place = Place(host, number, _numbers(cores), cores_there, _numbers(numa), numa_there)
     # hwloc's logical numbers count from 0 the cores that the job may use.
     if not place.cores or max(place.cores) >= place.node_cores:
         raise damaged(f"{line!r} names cores that the node does not have")
@@ -92,7 +87,7 @@ def _place(line: str) -> Place:
 
 
 def _numbers(text: str) -> frozenset[int]:
-    numbers = [whole(number, "a core or NUMA node") for number in text.split(",") if number]
+    numbers = wholes(filter(None, text.split(",")), "a core or NUMA node")
     if len(set(numbers)) != len(numbers):
         raise damaged(f"{text!r} names a core or NUMA node twice")
     return frozenset(numbers)
@@ -112,6 +107,7 @@ def differs(places: list[Place], wanted: str, threads: int = 1) -> str:
             return f"{cores}, although it should be unbound"
         if len(place.cores) < min(threads, place.node_cores):
             return f"{cores}, although it has {threads} threads"
+        # A task that needs all cores of its node is bound by having them.
         free = len(place.cores) == place.node_cores > threads
         # A node with one NUMA node leaves nothing to bind to.
         bindable = wanted == "core" or (wanted == "numa" and place.node_numa > 1)

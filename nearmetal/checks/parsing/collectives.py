@@ -17,7 +17,7 @@ from nearmetal.checks.parsing import (
     cut_off,
     damaged,
     each_launch,
-    positive,
+    positives,
     powers_of_two,
     unit,
     whole,
@@ -111,6 +111,7 @@ def _tables(output: Output) -> dict[str, list[str]]:
             tables[operation] = []
         elif line in (END, IMB_END):
             complete = True
+        # A site or a launcher may print more behind the last line.
         elif not complete and operation and line:
             tables[operation].append(line)
     if not complete:
@@ -148,7 +149,8 @@ def _row(line: str, operation: str, processes: int) -> _Row:
         raise ParseError(f"{line!r} is not a row of the table of {operation}: {OTHERS}")
     size, repetitions = int(words[0]), whole(words[1], "the repetitions", 1)
     where = f"{operation} of {size} bytes"
-    least, most, mean = (positive(word, where) for word in words[2:])
+    least, most, mean = positives(words[2:], where)
+    # The program prints all three with one format.
     if len(set(map(unit, words[2:]))) > 1:
         raise damaged(f"{where}: figures in {line!r} differ in decimals")
     # At least one process takes the longest time, and at least one the shortest.

@@ -12,9 +12,11 @@ from nearmetal.checks.parsing import (
     each_launch,
     hosts_of,
     positive,
+    positives,
     real,
     reason_of,
     whole,
+    wholes,
 )
 from nearmetal.model.congestion import NAMES
 
@@ -124,8 +126,11 @@ class Launch:
 
     def fewest_samples(self, metric: str) -> int:
         """Samples of the victim and the state with the fewest."""
-        counts = [tail.samples for (name, _, _), tail in self.tails.items() if name == metric]
-        return min(counts, default=0)
+        fewest = 0
+        for (name, _, _), tail in self.tails.items():
+            if name == metric:
+                fewest = min(fewest or tail.samples, tail.samples)
+        return fewest
 
     def received_gbps(self) -> float:
         """Traffic of all generators together: the median over the slots."""
@@ -145,6 +150,7 @@ class Launch:
         if self.silent() or not self.failed:
             return {}
         changed = {rank: CHANGED for rank, reasons in self.failed.items() if CHANGED in reasons}
+        # Whoever receives a changed message stops, and the others wait for it.
         if changed:
             return changed
         long = max(max(self.pauses.values()) / 2, LONG_PAUSE * self.slot)
@@ -162,7 +168,7 @@ class Launch:
 
 def _slot(words: list[str]) -> Slot:
     """Raises ParseError, IndexError."""
-    median, mean = positive(words[1], "a time in us"), positive(words[2], "a time in us")
+    median, mean = positives(words[1:], "a time in us")
     return Slot(whole(words[0], "a number of samples", 1), median, mean)
 
 
@@ -170,6 +176,7 @@ def _tail(words: list[str]) -> Tail:
     """Raises ParseError, IndexError."""
     samples = whole(words[0], "a number of samples", 1)
     unknown = words[1] == "-"
+    # The program prints a dash where the samples are too few, and only there.
     if unknown != (samples < LEAST_OF_99):
         raise damaged(f"{samples} samples have the tail {words[1]!r}")
     us_99 = None if unknown else positive(words[1], "a quantile")
@@ -213,6 +220,7 @@ def parse_congestion(output: Output) -> Launch:
     victims = _victims(facts["victims"], len(nodes), whole(words["victims"], "the victims", 2))
     launch = Launch(nodes, victims, facts=facts, did=did)
     rounds = whole(words["rounds"], "the number of rounds", 1)
+    # Before any list of that length is made: digits of a count may be damaged.
     output.expect_lines_for(len(NAMES) * len(STATES) * len(nodes) * rounds)
     results: dict[tuple, object] = {}
     for line in output.lines:
@@ -227,7 +235,7 @@ def parse_congestion(output: Output) -> Launch:
 
 def _victims(text: str, ranks: int, count: int) -> tuple[int, ...]:
     """Ranks of the victims. Raises ParseError."""
-    victims = tuple(whole(word, "a victim") for word in text.split())
+    victims = tuple(wholes(text.split(), "a victim"))
     if len(set(victims)) != count or len(victims) != count or max(victims) >= ranks:
         raise damaged(f"{count} victims of {ranks} ranks are {text!r}")
     return victims
@@ -269,6 +277,7 @@ def _store(launch: Launch, results: dict[tuple, object], rounds: int) -> None:
     ParseError."""
     answering = {key[1] for key in results}
     for rank in range(len(launch.nodes)):
+        # A rank that prints nothing at all hangs, or its node is down.
         if rank not in answering:
             launch.failed[rank] = [SILENT]
             continue

@@ -64,6 +64,7 @@ def parse_duet(text: str, pairs: int) -> list[Launch]:
                 f"launch {position} is {launch.name} instead of {_name(*turn)}: the job did not "
                 "keep the order of a duet"
             )
+    # A launch that failed has its mark, which the script prints before it.
     for launch in launches:
         if not launch.text.strip():
             raise ParseError(f"{launch.name} wrote nothing: see the job's stderr")

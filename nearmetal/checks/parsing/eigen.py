@@ -69,6 +69,7 @@ def parse_eigen(output: Output) -> EigenRun:
     counts = {}
     for key, name in COUNTS.items():
         counts[name] = whole(table[key], f"eigen: {key}", 1)
+    # Groups are of one size.
     if counts["processes"] % counts["groups"]:
         raise damaged(
             f"eigen divided {counts['processes']} processes into {counts['groups']} groups"

@@ -73,8 +73,10 @@ def parse_gromacs(output: Output) -> GromacsRun:
     figures = output.figures(FIGURES)
     potential, count = _energies(output.text)
     processes = whole(figures["processes"][1], "the processes of GROMACS", 1)
+    # The statistics count step 0 as well.
     steps = whole(figures["statistics"][1], "the steps of GROMACS", 2) - 1
     interval = whole(figures["interval"][1], "the steps between energies of GROMACS", 1)
+    # Energies are printed at step 0, at each interval and at the last step.
     if count != -(-steps // interval) + 1:
         raise damaged(f"GROMACS gives {count} energies for {steps} steps, one every {interval}")
     _check_processes(output.text, processes)
@@ -145,6 +147,7 @@ def _values(blocks: list[str], name: str) -> list[float]:
 
 def _columns(line: str) -> list[str]:
     """Right-aligned columns. Leading blanks may have been stripped."""
+    # A stripped line lacks the blanks of its first column.
     line = line.rjust(-(-len(line) // WIDTH) * WIDTH)
     return [line[at : at + WIDTH].strip() for at in range(0, len(line), WIDTH)]
 
@@ -200,6 +203,8 @@ def _payload(output: Output, processes: int, steps: int) -> int:
         return 0
     times = whole(sent[1], "how often GROMACS communicated atoms", 1)
     atoms = real(sent[2], "the atoms that GROMACS communicated")
+    # One process has no neighbour to send atoms to.
     if (atoms > 0) != (processes > 1):
         raise damaged(f"GROMACS communicated {atoms} atoms a step on {processes} processes")
+    # Three coordinates of four bytes each.
     return int(times * atoms * 12 * steps)

@@ -152,6 +152,7 @@ def _parse_summary(text: str, body: str) -> HpccRun:
     processes, n, block, rows, columns = (whole(figures[key], f"HPCC's {key}", 1) for key in COUNTS)
     if rows * columns != processes:
         raise damaged(f"HPL's grid is {rows} by {columns}, but there are {processes} processes")
+    # Our input asks for whole blocks.
     if n % block:
         raise damaged(f"HPL's N is {n}, not a multiple of {block}")
     _check_hpl(figures, n)
@@ -165,6 +166,7 @@ def _check_hpl(figures: dict[str, str], n: int) -> None:
     """Raise ParseError unless HPL's rate follows from its matrix order and time."""
     seconds = positive(figures.get("HPL_time", ""), "HPCC's HPL_time")
     rate = positive(figures["HPL_Tflops"], "HPCC's HPL_Tflops")
+    # Operations of the solution of a dense system, as HPL counts them.
     computed = (2 / 3 * n**3 + 3 / 2 * n**2) / seconds / 1e12
     agree("HPCC's HPL_Tflops", rate, computed, 1e-4 * rate)
 

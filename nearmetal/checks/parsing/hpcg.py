@@ -195,6 +195,7 @@ def _problem(report: _Report) -> _Problem:
         grid.append(report.whole(f"Processor Dimensions::np{axis}"))
         edge = report.whole(f"Global Problem Dimensions::Global n{axis}")
         agree(f"HPCG's global n{axis}", edge, local[-1] * grid[-1], 0)
+        # A row of the matrix has 27 terms, but fewer at the faces of the grid.
         rows, terms = rows * edge, terms * (3 * edge - 2)
     problem = _Problem(local, grid, rows, terms)
     processes = report.whole("Machine Summary::Distributed Processes")
@@ -220,6 +221,7 @@ def _rating(report: _Report, problem: _Problem, solver: _Solver) -> float:
     """The rating, which follows from operations, times and iterations."""
     iterations, sets = solver.iterations, solver.sets
     operations = [report.positive(f"{OPERATIONS}Raw {part}") for part in PARTS]
+    # Three products of vectors in an iteration, and one before the first of each set.
     vectors = (3 * iterations + sets) * 2 * problem.rows
     report.agree(f"{OPERATIONS}Raw DDOT", vectors)
     report.agree(f"{OPERATIONS}Raw WAXPBY", vectors)
@@ -238,7 +240,8 @@ def _rating(report: _Report, problem: _Problem, solver: _Solver) -> float:
 
 def _bandwidth(report: _Report, solver: _Solver) -> float:
     """1e6 byte/s. HPCG counts what its algorithm reads and writes; caches may save some."""
-    reads, writes = (report.positive(f"{BANDWIDTH}Raw {way} B/W") for way in ("Read", "Write"))
+    reads = report.positive(f"{BANDWIDTH}Raw Read B/W")
+    writes = report.positive(f"{BANDWIDTH}Raw Write B/W")
     both = report.agree(f"{BANDWIDTH}Raw Total B/W", reads + writes)
     seconds = report.positive(f"{TIME}Total")
     spent = seconds + solver.sets * report.overhead

@@ -13,9 +13,11 @@ from nearmetal.checks.parsing import (
     damaged,
     each_launch,
     positive,
+    positives,
     real,
     unit,
     whole,
+    wholes,
 )
 
 #: Energy of an atom in the initial lattice, from LAMMPS's own log of in.lj (any size).
@@ -76,17 +78,19 @@ def parse_lammps(output: Output) -> LammpsRun:
     rows = _table(output.lines)
     figures = output.figures(FIGURES)
     time, *counts = figures["loop time"].groups()
-    processes, steps, atoms = (whole(text, "a count in LAMMPS's loop time", 1) for text in counts)
+    processes, steps, atoms = wholes(counts, "a count in LAMMPS's loop time", 1)
     seconds = positive(time, "the loop time of LAMMPS")
-    grid = [whole(text, "LAMMPS's grid", 1) for text in figures["grid of processors"].groups()]
-    edges = [positive(edge, "the edge of LAMMPS's box") for edge in figures["box"].groups()]
+    grid = wholes(figures["grid of processors"].groups(), "LAMMPS's grid", 1)
+    edges = positives(figures["box"].groups(), "the edge of LAMMPS's box")
     cells = edges[0] / positive(figures["lattice spacing"][1], "LAMMPS's lattice spacing")
     agree("the edge of LAMMPS's box", edges[0], edges[1], 0)
     agree("the edge of LAMMPS's box", edges[0], edges[2], 0)
+    # Four atoms in each cell of the face-centred lattice.
     agree("LAMMPS's number of atoms", atoms, 4 * cells**3, 1e-5 * atoms)
     agree("LAMMPS's number of atoms", atoms, whole(figures["atoms"][1], "LAMMPS's atoms"), 0)
     agree("LAMMPS's number of processes", processes, math.prod(grid), 0)
     rate = figures["timesteps/s"][1]
+    # The rounding of the rate, and that of the time that it follows from.
     within = unit(rate) + steps / seconds**2 * unit(time)
     agree("LAMMPS's timesteps/s", positive(rate, "LAMMPS's timesteps/s"), steps / seconds, within)
     if [row[0] for row in rows] != list(range(0, steps + 1, INTERVAL)):
@@ -113,6 +117,7 @@ def _table(lines: list[str]) -> list[list[float]]:
         words = line.split()
         if words == COLUMNS:
             rows = []
+        # The table ends here; statistics follow.
         elif line.startswith("Loop time"):
             break
         elif rows is not None and len(words) == len(COLUMNS) and not words[0].startswith("WARNING"):
@@ -170,5 +175,6 @@ def _payload(
     # Atoms near one face of the whole box.
     reach = positive(figures["ghost atom cutoff"][1], "LAMMPS's ghost atom cutoff")
     slab = atoms * reach / edge
+    # 24 bytes of coordinates there, and as many of forces back.
     ways = 2 if figures["newton"][1] == "on" else 1
     return int(steps * 24 * ways * sum(2 * parts * slab for parts in grid if parts > 1))

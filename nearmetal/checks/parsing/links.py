@@ -10,6 +10,7 @@ from nearmetal.checks.parsing import (
     each_launch,
     hosts_of,
     positive,
+    positives,
     reason_of,
     whole,
 )
@@ -65,6 +66,7 @@ def parse_links(output: Output) -> Launch:
     ranks = len(launch.nodes)
     repeats = whole(words["repeats"], "the number of repeats", 1)
     rounds = whole(words["rounds"], "the number of rounds", 1)
+    # Before any list of that length is made: digits of a count may be damaged.
     output.expect_lines_for(rounds * (ranks // 2) * repeats)
     results = _results(output, ranks, repeats)
     for pair in pairs(ranks, rounds):
@@ -108,5 +110,5 @@ def _parse_line(line: str, ranks: int, repeats: int) -> tuple[Pair, int, Link | 
     if len(words) != 7:
         raise damaged(f"a link is {line!r}")
     latency = positive(words[4], "a latency")
-    there, back = (positive(word, "a bandwidth") for word in words[5:])
+    there, back = positives(words[5:], "a bandwidth")
     return pair, repeat, Link(latency, there, back)

@@ -122,8 +122,10 @@ def _benchmarks(text: str, cpus: str) -> list[float]:
             raise damaged(f"NAMD's benchmark line {words!r} is not a time on {cpus} processors")
         time = positive(match[2], "the benchmark time of NAMD")
         days = positive(match[3], f"the {match[4]} of NAMD")
+        # NAMD 2 prints days/ns and NAMD 3 ns/day. Either way the length of a step follows.
         proportion = time / days if match[4] == "days/ns" else time * days
         rounding = proportion * (unit(match[2]) / time + unit(match[3]) / days)
+        # The first line stands for the others: its rounding counts as well.
         first = first or (proportion, rounding)
         agree("NAMD's s/step over days/ns", proportion, first[0], 0.5 * (rounding + first[1]))
         seconds.append(time)

@@ -58,10 +58,12 @@ def parse_nodes(output: Output) -> Launch:
     """
     facts, words, did = output.on_nodes("seconds repeats at_once megabytes nodes")
     hosts = _hosts(facts)
+    # Facts of ranks are words, which nothing else confirms.
     if len(hosts) != did["nodes"]:
         raise damaged(f"the ranks ran on {len(hosts)} hosts, but nodes measured {did['nodes']:g}")
     launch = Launch(tuple(hosts), tuple(hosts.values()), facts=facts, did=did)
     repeats = whole(words["repeats"], "the number of repeats", 1)
+    # Before any list of that length is made: digits of a count may be damaged.
     output.expect_lines_for(len(NAMES) * len(hosts) * repeats)
     results = _results(output, len(hosts), repeats)
     for name in NAMES:

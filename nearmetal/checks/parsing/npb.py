@@ -129,6 +129,7 @@ def _table(lines: list[str]) -> tuple[str, dict[str, str]]:
     for line in lines:
         ended = re.fullmatch(r"([\w-]+) Benchmark Completed\.?", line)
         row = TABLE.match(line)
+        # A launch runs one kernel.
         if ended and kernel:
             raise damaged(f"{kernel} and {ended[1]} are in one launch")
         if ended:
@@ -180,6 +181,7 @@ def _check_mops(run: NpbRun, table: dict[str, str]) -> None:
     total = f"{run.kernel}: Mop/s total"
     decimals(table["Mop/s total"], 2, total)
     decimals(table["Time in seconds"], 2, f"{run.kernel}: time in seconds")
+    # Multi-zone programs print the rate of a thread, most others that of a process.
     counts = {"Mop/s/process": run.processes, "Mop/s/thread": max(run.threads, 1)}
     if counts.keys().isdisjoint(table):
         raise damaged(f"{run.kernel} does not give Mop/s/process")
@@ -243,6 +245,7 @@ def _expect_same_work(runs: list[NpbRun]) -> None:
         where = f"{run.kernel} class {run.npb_class}"
         if run.size != other.size:
             raise damaged(f"{where} ran with size and iterations {other.size} and {run.size}")
+        # Mop/s have two decimals, so that they are off by 0.005 at most.
         rounding = sum(0.006 * each.seconds + each.mops * each.rounding for each in (run, other))
         work, same = run.mops * run.seconds, other.mops * other.seconds
         agree(f"the operations of {where}", work, same, rounding)

@@ -61,7 +61,11 @@ class NwchemRun:
     @property
     def norm(self) -> float:
         """Norm of the gradient, Hartree/Bohr."""
-        return sum(part**2 for atom in self.gradient for part in atom) ** 0.5
+        squares = 0.0
+        for atom in self.gradient:
+            for part in atom:
+                squares += part**2
+        return squares**0.5
 
 
 @each_launch("NWChem", r" *Northwest Computational Chemistry Package \(NWChem\)")
@@ -77,6 +81,7 @@ def parse_nwchem(output: Output) -> NwchemRun:
     begin, end = float(figures["nearmetal begin"][1]), float(figures["nearmetal end"][1])
     seconds = positive(f"{end - begin:.6f}", "the time of the gradient")
     wall = positive(figures["wall"][1], "the wall time of NWChem")
+    # The clock of our marks runs inside of NWChem's own.
     if seconds > wall + unit(figures["wall"][1]):
         raise damaged(f"the time of the gradient is {seconds:.3f} s, longer than NWChem's {wall} s")
     version = re.search(r"\(NWChem\) (\S+)", output.lines[0])
@@ -96,6 +101,7 @@ def _energy_and_gradient(
 ) -> tuple[float, list[tuple[float, ...]]]:
     """Total energy, and x, y and z of each atom's gradient. Raises ParseError."""
     energy_text = figures["Total MP2 energy"][1]
+    # Rows of other tables before it look alike.
     rows = ROW.finditer(text, figures["mp2 ENERGY GRADIENTS"].end())
     try:
         energy = float(energy_text)

@@ -88,6 +88,7 @@ def parse_noise(output: Output) -> NoiseRun:
     _read_lines(run, output.own_lines())
     if len(run.cores) != run.did["cpus"]:
         raise damaged(f"{len(run.cores)} of {run.did['cpus']:.0f} CPUs are in the table")
+    # Without detours there is no longest one, and nothing that confirms the table.
     if not run.detours:
         raise ParseError(
             f"nothing interrupted any CPU within {run.seconds:g} s: measure longer (-S "

@@ -38,6 +38,7 @@ def parse_osu(text: str, ranges: Sequence[tuple[int, int, int]]) -> list[PingPon
     repeats: list[PingPong] = []
     for lines in launches_of(text, HEAD, "osu_latency"):
         table = _table(lines)
+        # A table that begins with 1 byte begins a repeat; further ranges continue it.
         if min(table) == 1:
             repeats.append(PingPong(did={"max_bytes": max(counts)}))
         elif not repeats:
@@ -56,6 +57,7 @@ def _table(lines: list[str]) -> dict[int, float]:
     """Latencies in us by size. Raises ParseError."""
     table: dict[int, float] = {}
     others = ""
+    # osu_latency prints no last line: what follows the table may be of others.
     for line in lines:
         if not line or line.startswith("#"):
             continue

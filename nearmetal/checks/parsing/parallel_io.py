@@ -11,8 +11,9 @@ from nearmetal.checks.parsing import (
     damaged,
     decimals,
     each_launch,
-    positive,
+    positives,
     whole,
+    wholes,
 )
 
 START = r"# nearmetal program: parallel_io"
@@ -80,7 +81,7 @@ def parse_mdtest(output: Output) -> Launch:
     version, tasks, nodes = figures["launched"].groups()
     _expect_version("mdtest", version)
     processes = whole(tasks, "mdtest's tasks", 1)
-    counted, files = (whole(text, "mdtest's files", 1) for text in figures["files"].groups())
+    counted, files = wholes(figures["files"].groups(), "mdtest's files", 1)
     agree("mdtest's tasks", processes, counted, 0)
     return Launch(
         {name: _rate(output, row) for name, row in OPERATIONS.items()},
@@ -142,9 +143,10 @@ def _rate(output: Output, row: str) -> float:
     what = f"mdtest's rate of {row!r}"
     for text in figures.groups():
         decimals(text, 3, what)
-    most, least, mean = (positive(text, what) for text in figures.groups()[:3])
+    most, least, mean = positives(figures.groups()[:3], what)
     agree(what, most, least, 0)
     agree(what, most, mean, 0)
+    # mdtest runs one iteration, which cannot deviate.
     if figures[4] != "0.000":
         raise damaged(f"mdtest's {row!r} deviates by {figures[4]} in one iteration")
     return mean

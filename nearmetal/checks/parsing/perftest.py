@@ -97,6 +97,7 @@ def parse_perftest(text: str) -> list[Table]:
     """
     tables: list[Table] = []
     for line in map(str.strip, text.splitlines()):
+        # The title is the only line that tells the programs apart.
         if title := re.fullmatch(r"(\w+) ([\w ]+) Test", line):
             _expect_whole(tables)
             tables.append(_table(line, *title.groups()))
@@ -204,6 +205,7 @@ def parse_rdma(output: Output) -> Rdma:
     end = output.lines.index(END)
     for line in output.lines[end + 1 :]:
         if "# nearmetal" in line or RULE.match(line):
+            # Two launches in one output lost the first line of the second one.
             raise damaged("a table of perftest follows the end of its launch")
     ports = _ports(output.lines)
     # A rule of dashes precedes the title of a table, and another one ends the table.

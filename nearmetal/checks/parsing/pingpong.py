@@ -198,6 +198,7 @@ def _check_ours(run: PingPong, output: Output) -> None:
     the method and the table."""
     run.facts = output.facts(*FACTS)
     output.expect_ranks(run.facts, 2)
+    # Only programs in Java rehearse.
     names = METHOD + REHEARSALS * (REHEARSALS in run.facts["method"])
     method = output.method(run.facts, names)
     run.did = {**method, "processes": 2}
@@ -210,6 +211,7 @@ def _check_ours(run: PingPong, output: Output) -> None:
         )
     least = min(method["min_iterations"], method["iterations"])
     for size, row in run.rows.items():
+        # The program sends long messages less often, as the volume allows.
         most = max(least, min(method["iterations"], method["volume"] // size))
         if not least <= row.repetitions <= most:
             raise damaged(
@@ -233,6 +235,7 @@ def _check_batches(size: int, row: Row, batches: list[float]) -> None:
         raise damaged(f"{len(batches)} batches of {size} bytes instead of {count}")
     total = 0.0
     for number, batch in enumerate(batches):
+        # Batches are as equal as whole numbers allow (src/pingpong.c).
         begin = row.repetitions * number // count
         end = row.repetitions * (number + 1) // count
         total += (end - begin) * batch

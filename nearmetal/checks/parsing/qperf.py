@@ -58,6 +58,7 @@ def parse_qperf(text: str) -> Qperf:
             "no result of qperf in this output: is its server running and its port (-lp) reachable?"
         )
     expect_pairs(run.latency_us, run.bandwidth_gbps)  # qperf prints no last line
+    # All tests of a run have the same -t.
     if len(set(run.times)) > 1:
         raise damaged(f"qperf's tests took {sorted(set(run.times))} s instead of equal times")
     run.did = {"sizes": ",".join(map(str, run.latency_us))}

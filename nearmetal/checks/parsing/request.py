@@ -23,6 +23,7 @@ def options(words: list[str]) -> dict:
             arguments.append(word)
             continue
         name, equals, value = word.lstrip("-").partition("=")
+        # A word behind an option is its value, unless it is an option itself.
         if not equals and rest and not OPTION.match(rest[0]):
             value = rest.popleft()
         asked[name.replace("-", "_")] = value
@@ -56,6 +57,7 @@ def differences(asked: dict, did: dict) -> list[str]:
 
 def _same(asked, did) -> bool:
     try:
+        # Programs print fewer digits than they are given.
         return math.isclose(float(asked), float(did), rel_tol=1e-4)
     except (TypeError, ValueError, OverflowError):
         return str(asked) == str(did)

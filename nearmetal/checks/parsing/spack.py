@@ -35,6 +35,7 @@ def parse_installed(text: str) -> dict[str, Installed]:
             )
         package = Installed(*words)
         if package.hash in packages:
+            # A hash belongs to one package alone.
             raise damaged(f"{line!r} has the hash of another package")
         packages[package.hash] = package
     if not packages:

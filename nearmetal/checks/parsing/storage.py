@@ -75,6 +75,7 @@ def _job(job: dict) -> Job:
     if not (count > 0 and milliseconds > 0):
         raise ParseError(f"fio's job {name} did nothing: raise storage.seconds and rerun")
     agree(f"the bytes of {name}", moved, count * size, 0)
+    # fio's runtime has whole milliseconds.
     agree(f"the rate of {name}", rate, count / milliseconds * 1e3, 0.02 * rate + 1)
     agree(f"the latencies of {name}", latency["N"], count, 0)
     if not 0 < latency["min"] <= latency["mean"] <= latency["max"]:

@@ -16,7 +16,7 @@ from nearmetal.checks.parsing import (
     expect_equal,
     fact,
     parts,
-    positive,
+    positives,
     real,
     unit,
     whole,
@@ -132,6 +132,7 @@ def parse_stream(output: Output) -> StreamRun:
     names = "elements bytes_each llc_bytes four_times_llc"
     arrays = words_of(facts["arrays"], "the arrays of STREAM", names)
     elements = whole(arrays["elements"], "the elements of an array", 1)
+    # Elements are double precision numbers.
     agree("the bytes of an array", 8 * elements, real(arrays["bytes_each"], "its bytes"), 0)
     tables = _tables(output.lines, elements)
     if not tables:
@@ -190,6 +191,7 @@ def _add_binding(table: StreamTable, value: str) -> None:
     thread, binding = int(match[1]), Binding(int(match[2]), int(match[3]), match[4])
     if thread in table.bindings:
         raise damaged(f"thread {thread} has two bindings")
+    # -1: the kernel did not say, and then the list is no list.
     if binding.allowed >= 0:
         cpus = _cpus(binding.cpus)
         known = binding.cpu < 0 or any(binding.cpu in part for part in cpus)
@@ -215,7 +217,7 @@ def _add_rate(table: StreamTable, function: str, words: list[str], elements: int
     """Add a row of the table: best rate, and mean, least and most seconds of a pass."""
     if len(words) != 4:
         words = [*words, *[""] * 4][:4]
-    rate, mean, least, most = (positive(word, f"the rate of {function}") for word in words)
+    rate, mean, least, most = positives(words, f"the rate of {function}")
     decimals(words[0], 1, f"the rate of {function}")
     for word in words[1:]:
         decimals(word, 6, f"a time of {function}")
@@ -223,6 +225,7 @@ def _add_rate(table: StreamTable, function: str, words: list[str], elements: int
         raise damaged(f"{function} has two rates in one table")
     table.rates[function] = rate
     table.times[function] = mean, least, most, unit(words[1])
+    # The rate follows from the least time, whose rounding is that of its last digit.
     half = unit(words[2]) / 2
     middle = _megabytes(function, elements) / least
     agree(f"the rate of {function}", rate, middle, middle * half / (least - half) + unit(words[0]))
