@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from nearmetal.fleet import sweep
 from nearmetal.fleet.outliers import Effects, Suspect
 from nearmetal.fleet.sweep import Odd, Refused, Stored
@@ -109,7 +111,8 @@ def _ratios(data: Stored, name: str, count: int) -> tuple[float, ...]:
     typed_json.numbers(known, where)
     if len(stored) != count or not all(0 < ratio < math.inf for ratio in known):
         raise ValueError(f"{where} has {len(stored)} ratios of {count} victims, or bad ones")
-    return tuple(math.nan if ratio is None else float(ratio) for ratio in stored)
+    # NumPy reads null as NaN.
+    return tuple(map(float, np.array(stored, dtype=float)))
 
 
 def _rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -58,7 +59,9 @@ class Finding:
         """What it does, in words."""
         if self.what == FAILED:
             return self.said
-        does = f"{WORDS[self.direction]} with" if self.direction else "takes"
+        does = "takes"
+        if self.direction:
+            does = f"{WORDS[self.direction]} with"
         return f"{does} {self.said} ({self.what})"
 
     @property
@@ -93,7 +96,9 @@ def read(case: Case) -> AnySweep | None:
         return sweep.read(case)
     if case.congestion:
         return congestion.read(case)
-    return nodes.read(case) if case.node_values else None
+    if case.node_values:
+        return nodes.read(case)
+    return None
 
 
 def error_of(sweeps: Iterable[AnySweep]) -> float:
@@ -125,10 +130,10 @@ def compared(first: AnySweep, second: AnySweep, error: float) -> Compared:
         found += _findings(first, what, shown)
         unjudged += _findings(first, what, unknown)
     failed = _failed(first)
-    found += [finding for finding in _failed(second) if finding.is_about([*slow, *failed])]
+    found += _about(_failed(second), [*slow, *failed])
     # What failed in the first sweep may be slow by now.
     if failed:
-        found += [finding for finding in _slow(second, error) if finding.is_about(failed)]
+        found += _about(_slow(second, error), failed)
     # Nothing speaks for what the second sweep did not measure.
     absent = {*first.nodes, *first.refused} - {*second.nodes, *second.refused}
     for finding in failed:
@@ -141,6 +146,11 @@ def compared(first: AnySweep, second: AnySweep, error: float) -> Compared:
             why = _unmeasured(finding, second, absent) or "it has too few values to compare"
             unknown_too.append(replace(finding, said=why))
     return Compared(found, unknown_too)
+
+
+def _about(found: Iterable[Finding], others: list[Finding]) -> list[Finding]:
+    """The findings that are about one of the others."""
+    return [finding for finding in found if finding.is_about(others)]
 
 
 def _again(
@@ -194,10 +204,11 @@ def _findings(swept: AnySweep, what: str, suspects: Iterable[Suspect]) -> list[F
 
 def _failed(swept: AnySweep) -> list[Finding]:
     """What failed: first the nodes that do not start the program."""
-    failed = {node: f"does not start the program: {why}" for node, why in swept.refused.items()}
+    found = []
+    for node, why in swept.refused.items():
+        found.append(_failed_node(node, f"does not start the program: {why}"))
     if not isinstance(swept, Sweep):
-        return [_failed_node(*each) for each in [*failed.items(), *swept.failures().items()]]
-    found = [_failed_node(*each) for each in failed.items()]
+        return found + list(itertools.starmap(_failed_node, swept.failures().items()))
     ends, links = swept.failures()
     if 2 * len(ends) >= len(swept.nodes):
         # Most nodes are taken for healthy. So it was the sweep, or what all nodes share.

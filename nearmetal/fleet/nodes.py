@@ -68,7 +68,8 @@ class NodeSweep:
 
     def of_nodes(self, nodes: Sequence[str]) -> NodeSweep:
         """The values of these nodes, in this order; NaN for nodes that were not measured."""
-        places = [self.nodes.index(node) if node in self.nodes else -1 for node in nodes]
+        numbers = dict(zip(self.nodes, range(len(self.nodes))))
+        places = [numbers.get(node, -1) for node in nodes]
         absent = np.array(places) < 0
         values = {}
         for name, matrix in self.values.items():
@@ -94,7 +95,9 @@ def slowness(metric: Metric, nodes: NodeSweep) -> np.ndarray:
     # Work takes longer by the time that is lost.
     if metric.kind == LOST:
         return 1 / (1 - values / 100)
-    return 1 / values if metric.kind == RATE else values
+    if metric.kind == RATE:
+        return 1 / values
+    return values
 
 
 def effects(slow: np.ndarray) -> NodeEffects:

@@ -132,8 +132,8 @@ def _of_healthy(
 ) -> np.ndarray:
     """Shifts of the links between healthy nodes, (senders, quiet); NaN for suspected links."""
     shifts = _shifts(fit, slowness, held, senders, quiet)
-    rows = {node: place for place, node in enumerate(senders)}
-    columns = {node: place for place, node in enumerate(quiet)}
+    rows = dict(zip(senders, range(len(senders))))
+    columns = dict(zip(quiet, range(len(quiet))))
     for suspect in suspects:
         if suspect.kind != "link":
             continue

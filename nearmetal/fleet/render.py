@@ -52,8 +52,8 @@ class Swept:
     @property
     def gone(self) -> list[str]:
         """Who was slow in the first sweep alone, each once, in words."""
-        lines = [f"neither confirmed nor cleared: {one.name}: {one.said}" for one in self.unknown]
-        lines += [f"not confirmed by the second sweep: {one.name}" for one in self.vanished]
+        lines = [f"neither confirmed nor cleared: {who.name}: {who.said}" for who in self.unknown]
+        lines += [f"not confirmed by the second sweep: {who.name}" for who in self.vanished]
         return list(dict.fromkeys(lines))
 
     @property
@@ -76,8 +76,10 @@ class Swept:
     @property
     def nobody(self) -> str:
         """That nobody is slow, or that nobody knows, in words."""
+        if self.undone:
+            return "no node is known to have failed"
         if isinstance(self.sweep, Congestion):
-            return "no node is known to have failed" if self.undone else "no node failed"
+            return "no node failed"
         if self.too_few:
             measured = node_history.least_measured(self.sweep)
             return (
@@ -85,8 +87,9 @@ class Swept:
                 f"needed. Farthest behind: {node_history.outlier(self.sweep)}. Fix: "
                 "sweep more nodes, or look at that node"
             )
-        who = "node" if isinstance(self.sweep, NodeSweep) else "node or link"
-        return f"no {who} is slower"
+        if isinstance(self.sweep, NodeSweep):
+            return "no node is slower"
+        return "no node or link is slower"
 
 
 def text(swept: Swept) -> str:
@@ -165,11 +168,12 @@ def to_blame(swept: Sequence[Swept]) -> dict[str, str]:
 
 def actions(swept: Sequence[Swept]) -> list[str]:
     """The commands that take the nodes out of service that are themselves to blame."""
-    lines = [
-        f"    scontrol update nodename={shlex.quote(node)} state=drain reason={shlex.quote(why)}"
-        for node, why in to_blame(swept).items()
-    ]
-    return ["To take them out of service:", *lines] if lines else []
+    lines: list[str] = []
+    for node, why in to_blame(swept).items():
+        lines = lines or ["To take them out of service:"]
+        words = f"nodename={shlex.quote(node)} state=drain reason={shlex.quote(why)}"
+        lines.append(f"    scontrol update {words}")
+    return lines
 
 
 def nhc(swept: Sequence[Swept]) -> str:

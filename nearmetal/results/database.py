@@ -85,15 +85,15 @@ class Database:
             if place not in self.named:
                 fix = f"`reframe --delete-stored-sessions={bad.uuid}`"
                 notes.append(f"skipped {bad}. Fix: delete it ({fix})")
-        notes += [note for _, note in sorted(self._differing.items())]
-        ahead = [
-            f"{session.uuid} of {session.started}" for _, session in sorted(self.ahead.items())
-        ]
+        notes += dict(sorted(self._differing.items())).values()
+        ahead = [self.ahead[place] for place in sorted(self.ahead)]
         if ahead:
-            more = f" and {len(ahead) - 3} more" if len(ahead) > 3 else ""
+            first = ", ".join(f"{session.uuid} of {session.started}" for session in ahead[:3])
+            if len(ahead) > 3:
+                first = f"{first} and {len(ahead) - 3} more"
             notes.append(
-                f"started ahead of now: session {', '.join(ahead[:3])}{more}. The clock was wrong "
-                "then or is wrong now; sessions are in the order of their storage"
+                f"started ahead of now: session {first}. The clock was wrong then or is wrong now; "
+                "sessions are in the order of their storage"
             )
         return notes
 
@@ -227,8 +227,9 @@ def _merged(files: Sequence[ResultsFile]) -> list[tuple[ResultsFile, int, str]]:
         starts = file.starts()
         rows = [(row, uuid) for row, uuid in file.rows() if row in starts]
         times = ascending([starts[row] for row, _ in rows])
-        # The number of the file comes before its rows, so that sorting keeps their order.
-        every += [(time, number, row, uuid) for time, (row, uuid) in zip(times, rows)]
+        for time, (row, uuid) in zip(times, rows):
+            # The number of the file comes before its rows, so that sorting keeps their order.
+            every.append((time, number, row, uuid))
     return [(files[number], row, uuid) for _, number, row, uuid in sorted(every)]
 
 

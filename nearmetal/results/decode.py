@@ -51,6 +51,8 @@ OUTCOMES = ("pass", "fail", "xfail", "xpass", "abort", "skip", "fail_deps", "<un
 OURS = ("facts", "samples")
 #: Variables that had another name: check and name then, name and unit now.
 RENAMED = {("hpcc", "hpl_share"): ("hpl_of_dgemm", "% of DGEMM")}
+#: Types of a cause: rule, value and text.
+CAUSES = ((str, int, str), (str, float, str))
 #: A value is the median of its samples: to six significant digits, or as Python computes it.
 DIGITS, EXACT = 6, 1e-9
 
@@ -102,9 +104,10 @@ def _parse_session(data: Mapping, origin) -> Session:
         outcomes[id(outcome.data)] = outcome
     line = typed_json.text(info, "cmdline", "session_info", "")
     tests = {}
+    every: list[Outcome] = []
     for identity, runs in reruns.outcomes(data["runs"], line).items():
         tests[identity] = [outcomes[id(run)] for run in runs]
-    every = [outcome for runs in tests.values() for outcome in runs]
+        every += tests[identity]
     systems = {outcome.data["system"] for outcome in every}
     missing = max(0, int(typed_json.number(info, "num_cases", "session_info", 0)) - len(tests))
     cases, skipped = _cases(tests, line)
@@ -198,9 +201,10 @@ class Outcome:
 
     def __init__(self, data: Mapping, place: str):
         self.data, self.place = data, place
-        stored = [type(data.get(key)) is dict for key in OURS]
-        self.foreign = not any(stored)  #: whether a check of others stored it
-        self.ours = all(stored)  #: False for both where it is damaged
+        objects = sum(type(data.get(key)) is dict for key in OURS)
+        #: Whether a check of others stored it, or one of ours; neither: it is damaged.
+        self.foreign = objects == 0
+        self.ours = objects == len(OURS)
 
     def at(self, key: str) -> str:
         """The place of a key, for errors."""
@@ -353,7 +357,7 @@ class Outcome:
         for number, stored in enumerate(typed_json.sequence(self.data["disturbed"], place)):
             here = f"{place}.{number}"
             parts = list(typed_json.sequence(stored, here))
-            if [type(part) for part in parts[:2]] != [int, bool]:
+            if list(map(type, parts[:2])) != [int, bool]:
                 raise typed_json.wrong(here, "a repeat, whether it ran again, and causes", stored)
             repeat, again, *causes = parts
             repeats.append(Disturbed(repeat, again, tuple(_cause(why, here) for why in causes)))
@@ -463,10 +467,9 @@ def _variable(key: str) -> str:
 
 def _cause(stored: object, place: str) -> Cause:
     """Raises ShapeError."""
-    parts = stored if isinstance(stored, list) else []
-    if [type(part) for part in parts] not in ([str, int, str], [str, float, str]):
+    if not isinstance(stored, list) or tuple(map(type, stored)) not in CAUSES:
         raise typed_json.wrong(place, "a rule, a value and a text", stored)
-    rule, value, text = parts
+    rule, value, text = stored
     return Cause(sanitize.line(rule), value, sanitize.line(text))
 
 

@@ -56,19 +56,24 @@ def parts(sessions: Iterable[Session], facts: Iterable[str] = ()) -> Iterator[po
     :arg facts: each is a further column, null in a case without that fact.
     """
     facts = tuple(dict.fromkeys(facts))
-    schema = COLUMNS | {f"fact_{name}": polars.String() for name in facts}
-    columns: dict[str, list] = {name: [] for name in schema}
+    schema = COLUMNS | dict.fromkeys(map("fact_{}".format, facts), polars.String())
+    columns = _empty(schema)
     for session in sessions:
         of_session = _of_session(session)
         for case in session.cases:
             of_case = of_session | _of_case(case)
-            of_case |= {f"fact_{name}": _text(case.facts.get(name)) for name in facts}
+            for name in facts:
+                of_case[f"fact_{name}"] = _text(case.facts.get(name))
             _add(columns, of_case, _samples_of(case))
         # A part ends with a case, so that parts are larger than ROWS.
         if len(columns["value"]) >= ROWS:
             yield polars.DataFrame(columns, schema)
-            columns = {name: [] for name in schema}
+            columns = _empty(schema)
     yield polars.DataFrame(columns, schema)
+
+
+def _empty(schema: Mapping[str, polars.DataType]) -> dict[str, list]:
+    return {name: [] for name in schema}
 
 
 def _add(columns: dict[str, list], whole: Mapping[str, object], samples: Sequence[tuple]) -> None:

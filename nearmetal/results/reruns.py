@@ -71,10 +71,10 @@ def merged(runs: Sequence[Case]) -> Case:
     """One case from several runs, with the samples of all. If one run failed, the case failed."""
     if len(runs) == 1:
         return runs[0]
-    failed = [run for run in runs if run.failure is not None]
-    reasons = []
+    failed, reasons = [], []
     for number, run in enumerate(runs, 1):
         if run.failure is not None:
+            failed.append(run)
             reasons.append(f"run {number} of {len(runs)}: {run.failure}")
     return replace(
         runs[0],
@@ -183,10 +183,10 @@ def _common_facts(of_runs: Sequence[dict]) -> dict:
             by_name.setdefault(name, []).append(value)
     common: dict[str, Any] = {}
     for name, values in by_name.items():
-        if all(isinstance(value, list) for value in values):
+        if set(map(type, values)) == {list}:
             items = itertools.chain.from_iterable(values)
             common[name] = sorted(set(map(str, items)))
-        elif all(value == values[0] for value in values):
+        elif values.count(values[0]) == len(values):
             common[name] = values[0]
         else:
             common[name] = " | ".join(dict.fromkeys(map(str, values)))

@@ -327,12 +327,12 @@ class Session:
     @property
     def processor_notes(self) -> list[str]:
         """A sentence, if some partitions ran on an emulated processor and others did not."""
-        emulated: dict[str, bool] = {}
+        accelerators = {}
         for case in self.cases:
             if "accelerator" in case.facts:
-                emulated[case.partition] = case.facts["accelerator"] == "tcg"
-        with_tcg = [name for name, is_emulated in emulated.items() if is_emulated]
-        others = [name for name, is_emulated in emulated.items() if not is_emulated]
+                accelerators[case.partition] = case.facts["accelerator"]
+        with_tcg = [name for name, accelerator in accelerators.items() if accelerator == "tcg"]
+        others = [name for name in accelerators if name not in with_tcg]
         if not with_tcg or not others:
             return []
         note = (
@@ -344,11 +344,12 @@ class Session:
     @property
     def xfail_notes(self) -> list[str]:
         """A sentence on each case that failed as expected."""
-        return [
-            f"xfail: {case.check} on {case.place} with {case.environ}: {case.xfail}"
-            for case in self.cases
-            if case.xfail
-        ]
+        notes = []
+        for case in self.cases:
+            if case.xfail:
+                where = f"{case.check} on {case.place} with {case.environ}"
+                notes.append(f"xfail: {where}: {case.xfail}")
+        return notes
 
     @property
     def notes(self) -> list[str]:
