@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from nearmetal.checks.parsing import ParseError, bounded, damaged, wholes
+from nearmetal.checks.parsing import ParseError, bounded, damaged, numbers
 
 #: What each line of binding.sh begins with. Lines of others have no such mark.
 MARK = "# nearmetal binding: "
@@ -76,7 +76,9 @@ def _place(line: str) -> Place:
             f"{line!r} is not the binding of a task: is hwloc installed on every node?"
         )
     host, task, cores, node_cores, numa, node_numa = match.groups()
-    number, cores_there, numa_there = wholes((task, node_cores, node_numa), "a number from hwloc")
+    number, cores_there, numa_there = numbers.wholes(
+        (task, node_cores, node_numa), "a number from hwloc"
+    )
     place = Place(host, number, _numbers(cores), cores_there, _numbers(numa), numa_there)
     # hwloc's logical numbers count from 0 the cores that the job may use.
     if not place.cores or max(place.cores) >= place.node_cores:
@@ -87,10 +89,10 @@ def _place(line: str) -> Place:
 
 
 def _numbers(text: str) -> frozenset[int]:
-    numbers = wholes(filter(None, text.split(",")), "a core or NUMA node")
-    if len(set(numbers)) != len(numbers):
+    named = numbers.wholes(filter(None, text.split(",")), "a core or NUMA node")
+    if len(set(named)) != len(named):
         raise damaged(f"{text!r} names a core or NUMA node twice")
-    return frozenset(numbers)
+    return frozenset(named)
 
 
 def differs(places: list[Place], wanted: str, threads: int = 1) -> str:
@@ -151,10 +153,10 @@ def bound_percent(places: list[Place], wanted: str) -> float:
     return 100 * len(good) / len(places)
 
 
-def _ranges(numbers: list[int]) -> str:
+def _ranges(ascending: list[int]) -> str:
     """Ascending numbers such as `0, 1, 4-9`."""
     runs: list[list[int]] = []
-    for number in numbers:
+    for number in ascending:
         if runs and number == runs[-1][-1] + 1:
             runs[-1].append(number)
         else:

@@ -6,23 +6,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    END,
-    IMB_END,
-    IMB_START,
-    OTHERS,
-    WHOLE,
-    Output,
-    ParseError,
-    cut_off,
-    damaged,
-    each_launch,
-    positives,
-    powers_of_two,
-    unit,
-    whole,
-)
+from nearmetal.checks.parsing import OTHERS, ParseError, cut_off, damaged, numbers
 from nearmetal.checks.parsing.imb import imb_call, imb_sizes
+from nearmetal.checks.parsing.output import END, IMB_END, IMB_START, Output, each_launch
 
 OPERATIONS = ("Alltoall", "Allreduce", "Bcast", "Barrier")
 COLUMNS = ["#repetitions", "t_min[usec]", "t_max[usec]", "t_avg[usec]"]
@@ -58,19 +44,19 @@ def parse_collectives(output: Output) -> CollectivesRun:
     Method: Intel MPI Benchmarks: t_max is the mean time of a call, in us, on the slowest process.
     Raises ParseError on truncated, non-numeric or zero results.
     """
-    numbers = set()
+    counts = set()
     rows = {}
     for operation, lines in _tables(output).items():
         processes, rows[operation] = _rows(operation, lines)
-        numbers.add(processes)
+        counts.add(processes)
     missing = [name for name in OPERATIONS if not rows.get(name)]
     if missing:
         raise damaged(f"there is no result of {', '.join(missing)}")
-    if len(numbers) > 1 or tuple(rows) != OPERATIONS:
+    if len(counts) > 1 or tuple(rows) != OPERATIONS:
         raise damaged(
-            f"the tables {', '.join(rows)} on {sorted(numbers)} processes are not from one launch"
+            f"the tables {', '.join(rows)} on {sorted(counts)} processes are not from one launch"
         )
-    run = CollectivesRun(numbers.pop())
+    run = CollectivesRun(counts.pop())
     if output.ours:
         _check_ours(run, output, rows)
     else:
@@ -125,7 +111,7 @@ def _rows(operation: str, lines: list[str]) -> tuple[int, list[_Row]]:
     heads = [line.partition("= ")[2] for line in lines if line.startswith("# #processes =")]
     if len(heads) != 1:
         raise damaged(f"the table of {operation} gives its number of processes {len(heads)} times")
-    processes = whole(heads[0].strip(), f"the processes of {operation}", 2)
+    processes = numbers.whole(heads[0].strip(), f"the processes of {operation}", 2)
     columns = COLUMNS if operation == "Barrier" else ["#bytes", *COLUMNS]
     begins = [number for number, line in enumerate(lines) if line.split() == columns]
     if len(begins) != 1:
@@ -145,16 +131,16 @@ def _row(line: str, operation: str, processes: int) -> _Row:
     words = line.split()
     if operation == "Barrier":
         words = ["0", *words]
-    if len(words) != 5 or not (WHOLE.fullmatch(words[0]) and WHOLE.fullmatch(words[1])):
+    if len(words) != 5 or not all(map(numbers.WHOLE.fullmatch, words[:2])):
         raise ParseError(f"{line!r} is not a row of the table of {operation}: {OTHERS}")
-    size, repetitions = int(words[0]), whole(words[1], "the repetitions", 1)
+    size, repetitions = int(words[0]), numbers.whole(words[1], "the repetitions", 1)
     where = f"{operation} of {size} bytes"
-    least, most, mean = positives(words[2:], where)
+    least, most, mean = numbers.positives(words[2:], where)
     # The program prints all three with one format.
-    if len(set(map(unit, words[2:]))) > 1:
+    if len(set(map(numbers.unit, words[2:]))) > 1:
         raise damaged(f"{where}: figures in {line!r} differ in decimals")
     # At least one process takes the longest time, and at least one the shortest.
-    rounding = 1.01 * 3 * unit(words[2]) / 2
+    rounding = 1.01 * 3 * numbers.unit(words[2]) / 2
     low = (most + (processes - 1) * least) / processes - rounding
     high = (least + (processes - 1) * most) / processes + rounding
     if least > most or not low <= mean <= high:
@@ -166,7 +152,7 @@ def _row(line: str, operation: str, processes: int) -> _Row:
 
 
 def _expect_sizes(tables: dict[str, list[_Row]], first: int, largest: int) -> None:
-    wanted = powers_of_two(first, largest)
+    wanted = numbers.powers_of_two(first, largest)
     for operation, rows in tables.items():
         sizes = [row.size for row in rows]
         if sizes != ([0] if operation == "Barrier" else wanted):

@@ -6,18 +6,8 @@ import statistics
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from nearmetal.checks.parsing import (
-    Output,
-    damaged,
-    each_launch,
-    hosts_of,
-    positive,
-    positives,
-    real,
-    reason_of,
-    whole,
-    wholes,
-)
+from nearmetal.checks.parsing import damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch, hosts_of, reason_of
 from nearmetal.model.congestion import NAMES
 
 STATES = ALONE, TRAFFIC = "alone", "traffic"
@@ -168,24 +158,24 @@ class Launch:
 
 def _slot(words: list[str]) -> Slot:
     """Raises ParseError, IndexError."""
-    median, mean = positives(words[1:], "a time in us")
-    return Slot(whole(words[0], "a number of samples", 1), median, mean)
+    median, mean = numbers.positives(words[1:], "a time in us")
+    return Slot(numbers.whole(words[0], "a number of samples", 1), median, mean)
 
 
 def _tail(words: list[str]) -> Tail:
     """Raises ParseError, IndexError."""
-    samples = whole(words[0], "a number of samples", 1)
+    samples = numbers.whole(words[0], "a number of samples", 1)
     unknown = words[1] == "-"
     # The program prints a dash where the samples are too few, and only there.
     if unknown != (samples < LEAST_OF_99):
         raise damaged(f"{samples} samples have the tail {words[1]!r}")
-    us_99 = None if unknown else positive(words[1], "a quantile")
-    return Tail(samples, us_99, positive(words[2], "a worst time"))
+    us_99 = None if unknown else numbers.positive(words[1], "a quantile")
+    return Tail(samples, us_99, numbers.positive(words[2], "a worst time"))
 
 
 def _rates(words: list[str]) -> tuple[float, float]:
     """Gb/s sent and received by a generator. Raises ParseError, IndexError."""
-    rates = real(words[0], "a rate"), real(words[1], "a rate")
+    rates = numbers.real(words[0], "a rate"), numbers.real(words[1], "a rate")
     if min(rates) < 0 or max(rates) <= 0:
         raise damaged(f"a generator had traffic of {' and '.join(words)} Gb/s")
     return rates
@@ -193,7 +183,7 @@ def _rates(words: list[str]) -> tuple[float, float]:
 
 def _pause(words: list[str]) -> float:
     """Seconds. Raises ParseError."""
-    seconds = real(words[0], "a pause")
+    seconds = numbers.real(words[0], "a pause")
     if seconds < 0:
         raise damaged(f"a pause is {words[0]} s")
     return seconds
@@ -217,9 +207,11 @@ def parse_congestion(output: Output) -> Launch:
     names = "seconds rounds traffic victims seed bytes"
     facts, words, did = output.on_nodes(names, "victims")
     nodes = hosts_of(facts)
-    victims = _victims(facts["victims"], len(nodes), whole(words["victims"], "the victims", 2))
+    victims = _victims(
+        facts["victims"], len(nodes), numbers.whole(words["victims"], "the victims", 2)
+    )
     launch = Launch(nodes, victims, facts=facts, did=did)
-    rounds = whole(words["rounds"], "the number of rounds", 1)
+    rounds = numbers.whole(words["rounds"], "the number of rounds", 1)
     # Before any list of that length is made: digits of a count may be damaged.
     output.expect_lines_for(len(NAMES) * len(STATES) * len(nodes) * rounds)
     results: dict[tuple, object] = {}
@@ -235,7 +227,7 @@ def parse_congestion(output: Output) -> Launch:
 
 def _victims(text: str, ranks: int, count: int) -> tuple[int, ...]:
     """Ranks of the victims. Raises ParseError."""
-    victims = tuple(wholes(text.split(), "a victim"))
+    victims = tuple(numbers.wholes(text.split(), "a victim"))
     if len(set(victims)) != count or len(victims) != count or max(victims) >= ranks:
         raise damaged(f"{count} victims of {ranks} ranks are {text!r}")
     return victims
@@ -249,7 +241,7 @@ def _parse_line(line: str, launch: Launch, rounds: int) -> tuple[tuple, object]:
     key, values = words[:named], words[named:]
     if not values:
         raise damaged(f"a line is {line!r}")
-    rank = whole(key[1], "a rank")
+    rank = numbers.whole(key[1], "a rank")
     if rank >= len(launch.nodes) or not (kind == "pause" or _is_slot(key, launch, rounds)):
         raise damaged(f"a line is {line!r}, which was not measured")
     if values[0] == "failed" and kind in ("victim", "generator"):

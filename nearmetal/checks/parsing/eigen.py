@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    Output,
-    ParseError,
-    cut_off,
-    damaged,
-    each_launch,
-    fact,
-    positive,
-    real,
-    whole,
-)
+from nearmetal.checks.parsing import ParseError, cut_off, damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch, fact
 
 #: Lines of the table that count something, and our names for them.
 COUNTS = {
@@ -68,7 +59,7 @@ def parse_eigen(output: Output) -> EigenRun:
     facts = output.facts("mpi_library", "compiler", "solver")
     counts = {}
     for key, name in COUNTS.items():
-        counts[name] = whole(table[key], f"eigen: {key}", 1)
+        counts[name] = numbers.whole(table[key], f"eigen: {key}", 1)
     # Groups are of one size.
     if counts["processes"] % counts["groups"]:
         raise damaged(
@@ -77,7 +68,7 @@ def parse_eigen(output: Output) -> EigenRun:
     output.expect_ranks(facts, counts["processes"])
     threads = _threads(output.lines)
     did = {name: counts[name] for name in ("processes", "side", "points")}
-    seconds = positive(table["Time in seconds"], "eigen: Time in seconds")
+    seconds = numbers.positive(table["Time in seconds"], "eigen: Time in seconds")
     run = EigenRun(
         **counts, seconds=seconds, threads=threads, facts=facts, did={**did, "threads": threads}
     )
@@ -113,7 +104,7 @@ def _threads(lines: list[str]) -> int:
     counts = [value for key, value in map(fact, lines) if key == "threads"] or ["missing"]
     if len(counts) > 1:
         raise damaged("eigen reports its threads twice")
-    return whole(counts[0], "eigen: threads", 1)
+    return numbers.whole(counts[0], "eigen: threads", 1)
 
 
 def _check_payload(run: EigenRun) -> None:
@@ -121,7 +112,7 @@ def _check_payload(run: EigenRun) -> None:
     complex numbers over the grid to each of the others."""
     if "payload_bytes" not in run.facts:
         return
-    sent = real(run.facts["payload_bytes"], "the payload of eigen")
+    sent = numbers.real(run.facts["payload_bytes"], "the payload of eigen")
     block = 16 * run.side**3 * (run.processes - 1)
     rest = sent % block if block else sent
     if sent < 0 or rest:

@@ -6,17 +6,8 @@ import math
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    Output,
-    ParseError,
-    agree,
-    damaged,
-    each_launch,
-    positive,
-    real,
-    unit,
-    whole,
-)
+from nearmetal.checks.parsing import ParseError, damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch
 
 #: Largest relative drift of the total energy in a run at constant energy. A correct run has 0.02 %
 #: or less.
@@ -72,15 +63,15 @@ def parse_gromacs(output: Output) -> GromacsRun:
     output.refuse(r"^Fatal error:\n(.*)")
     figures = output.figures(FIGURES)
     potential, count = _energies(output.text)
-    processes = whole(figures["processes"][1], "the processes of GROMACS", 1)
+    processes = numbers.whole(figures["processes"][1], "the processes of GROMACS", 1)
     # The statistics count step 0 as well.
-    steps = whole(figures["statistics"][1], "the steps of GROMACS", 2) - 1
-    interval = whole(figures["interval"][1], "the steps between energies of GROMACS", 1)
+    steps = numbers.whole(figures["statistics"][1], "the steps of GROMACS", 2) - 1
+    interval = numbers.whole(figures["interval"][1], "the steps between energies of GROMACS", 1)
     # Energies are printed at step 0, at each interval and at the last step.
     if count != -(-steps // interval) + 1:
         raise damaged(f"GROMACS gives {count} energies for {steps} steps, one every {interval}")
     _check_processes(output.text, processes)
-    atoms = whole(figures["atoms"][1], "the atoms of GROMACS", 1)
+    atoms = numbers.whole(figures["atoms"][1], "the atoms of GROMACS", 1)
     did = {
         "processes": processes,
         "steps": steps,
@@ -129,7 +120,7 @@ def _energies(text: str) -> tuple[float, int]:
     for whole_energy, still, moving in zip(total, potential, kinetic):
         # Each is printed with six digits.
         rounding = 1e-5 * (abs(still) + abs(moving))
-        agree("GROMACS's total energy", whole_energy, still + moving, rounding)
+        numbers.agree("GROMACS's total energy", whole_energy, still + moving, rounding)
     return potential[0], len(potential)
 
 
@@ -138,10 +129,12 @@ def _values(blocks: list[str], name: str) -> list[float]:
     values = []
     for block in blocks:
         lines = block.splitlines()
-        for names, numbers in zip(lines[::2], lines[1::2]):
+        for names, figures in zip(lines[::2], lines[1::2]):
             terms = _columns(names)
             if name in terms:
-                values.append(real(_columns(numbers)[terms.index(name)], name, finite=False))
+                values.append(
+                    numbers.real(_columns(figures)[terms.index(name)], name, finite=False)
+                )
     return values
 
 
@@ -165,15 +158,17 @@ def _rate(figures: dict[str, re.Match], steps: int) -> float:
     """ns/day. It must agree with the inverse that is printed beside it, and with time and steps."""
     performance, hours = figures["performance"].groups()
     wall = figures["time"][2]
-    rate = positive(performance, "the performance of GROMACS")
-    inverse = positive(hours, "the hours that GROMACS takes for a ns")
-    rounding = unit(performance) / 2 + rate / inverse * unit(hours) / 2
-    agree("the performance of GROMACS", rate, 24 / inverse, rounding)
-    seconds = positive(wall, "the wall time of GROMACS")
-    simulated = positive(figures["step"][1], "the time step of GROMACS") * (steps + 1) / 1000
+    rate = numbers.positive(performance, "the performance of GROMACS")
+    inverse = numbers.positive(hours, "the hours that GROMACS takes for a ns")
+    rounding = numbers.unit(performance) / 2 + rate / inverse * numbers.unit(hours) / 2
+    numbers.agree("the performance of GROMACS", rate, 24 / inverse, rounding)
+    seconds = numbers.positive(wall, "the wall time of GROMACS")
+    simulated = (
+        numbers.positive(figures["step"][1], "the time step of GROMACS") * (steps + 1) / 1000
+    )
     computed = simulated * 86400 / seconds
-    rounding = unit(performance) + computed * unit(wall) / seconds
-    agree("the performance of GROMACS", rate, computed, rounding)
+    rounding = numbers.unit(performance) + computed * numbers.unit(wall) / seconds
+    numbers.agree("the performance of GROMACS", rate, computed, rounding)
     return rate
 
 
@@ -189,7 +184,7 @@ def _asked_steps(output: Output, steps: int) -> int:
     """Steps that the command line requested, if the log reports them; else those that ran. Raises
     ParseError if both differ."""
     match = output.only(r"^Overriding nsteps with value passed on the command line: (\S+) steps")
-    if match and whole(match[1], "the steps of GROMACS") != steps:
+    if match and numbers.whole(match[1], "the steps of GROMACS") != steps:
         raise damaged(f"GROMACS was asked for {match[1]} steps and ran {steps}")
     return steps
 
@@ -201,8 +196,8 @@ def _payload(output: Output, processes: int, steps: int) -> int:
         if processes > 1:
             raise damaged("GROMACS does not report how many atoms it communicated")
         return 0
-    times = whole(sent[1], "how often GROMACS communicated atoms", 1)
-    atoms = real(sent[2], "the atoms that GROMACS communicated")
+    times = numbers.whole(sent[1], "how often GROMACS communicated atoms", 1)
+    atoms = numbers.real(sent[2], "the atoms that GROMACS communicated")
     # One process has no neighbour to send atoms to.
     if (atoms > 0) != (processes > 1):
         raise damaged(f"GROMACS communicated {atoms} atoms a step on {processes} processes")

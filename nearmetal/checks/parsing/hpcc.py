@@ -5,17 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from nearmetal.checks.parsing import (
-    ParseError,
-    agree,
-    bounded,
-    cut_off,
-    damaged,
-    expect_equal,
-    positive,
-    unit,
-    whole,
-)
+from nearmetal.checks.parsing import ParseError, bounded, cut_off, damaged, numbers
+from nearmetal.checks.parsing.output import expect_equal
 
 #: Our variable -> HPCC's key, and the factor to our unit.
 VARIABLES = {
@@ -148,8 +139,10 @@ def _parse_summary(text: str, body: str) -> HpccRun:
         )
     values = {}
     for name, (key, factor) in VARIABLES.items():
-        values[name] = factor * positive(figures[key], f"HPCC's {key}")
-    processes, n, block, rows, columns = (whole(figures[key], f"HPCC's {key}", 1) for key in COUNTS)
+        values[name] = factor * numbers.positive(figures[key], f"HPCC's {key}")
+    processes, n, block, rows, columns = (
+        numbers.whole(figures[key], f"HPCC's {key}", 1) for key in COUNTS
+    )
     if rows * columns != processes:
         raise damaged(f"HPL's grid is {rows} by {columns}, but there are {processes} processes")
     # Our input asks for whole blocks.
@@ -164,11 +157,11 @@ def _parse_summary(text: str, body: str) -> HpccRun:
 
 def _check_hpl(figures: dict[str, str], n: int) -> None:
     """Raise ParseError unless HPL's rate follows from its matrix order and time."""
-    seconds = positive(figures.get("HPL_time", ""), "HPCC's HPL_time")
-    rate = positive(figures["HPL_Tflops"], "HPCC's HPL_Tflops")
+    seconds = numbers.positive(figures.get("HPL_time", ""), "HPCC's HPL_time")
+    rate = numbers.positive(figures["HPL_Tflops"], "HPCC's HPL_Tflops")
     # Operations of the solution of a dense system, as HPL counts them.
     computed = (2 / 3 * n**3 + 3 / 2 * n**2) / seconds / 1e12
-    agree("HPCC's HPL_Tflops", rate, computed, 1e-4 * rate)
+    numbers.agree("HPCC's HPL_Tflops", rate, computed, 1e-4 * rate)
 
 
 def _check_body(figures: dict[str, str], body: str) -> None:
@@ -181,12 +174,17 @@ def _check_body(figures: dict[str, str], body: str) -> None:
                 f"HPCC's section {section} does not give {key}: it was cut off, or another "
                 "version; see hpccoutf.txt"
             )
-        value = positive(match[1], f"HPCC's {section}") * factor
-        summed = positive(figures[key], f"HPCC's {key}")
-        agree(f"HPCC's {key}", summed, value, unit(match[1]) * factor + unit(figures[key]))
-    rate = positive(figures["PTRANS_GBs"], "HPCC's PTRANS_GBs")
+        value = numbers.positive(match[1], f"HPCC's {section}") * factor
+        summed = numbers.positive(figures[key], f"HPCC's {key}")
+        numbers.agree(
+            f"HPCC's {key}",
+            summed,
+            value,
+            numbers.unit(match[1]) * factor + numbers.unit(figures[key]),
+        )
+    rate = numbers.positive(figures["PTRANS_GBs"], "HPCC's PTRANS_GBs")
     for number in re.findall(r"^WALL(?: +\S+){7} +PASSED +(\S+)", body, re.M):
         # The section has three decimals.
-        if abs(positive(number, "a rate of HPCC's PTRANS") - rate) <= 0.00051:
+        if abs(numbers.positive(number, "a rate of HPCC's PTRANS") - rate) <= 0.00051:
             return
     raise damaged(f"HPCC's PTRANS_GBs is {rate}, but no rate in its section PTRANS is")

@@ -5,16 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    Output,
-    ParseError,
-    agree,
-    damaged,
-    each_launch,
-    positive,
-    real,
-    whole,
-)
+from nearmetal.checks.parsing import ParseError, damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch
 
 #: HPCG prints six significant digits.
 DIGITS = 1e-5
@@ -115,14 +107,14 @@ class _Report:
         return name in self._figures
 
     def whole(self, name: str) -> int:
-        return whole(self.text(name), f"HPCG's {name}", 1)
+        return numbers.whole(self.text(name), f"HPCG's {name}", 1)
 
     def positive(self, name: str) -> float:
-        return positive(self.text(name), f"HPCG's {name}")
+        return numbers.positive(self.text(name), f"HPCG's {name}")
 
     def time(self, name: str) -> float:
         """Seconds, which may be none."""
-        seconds = real(self.text(name), f"HPCG's {name}")
+        seconds = numbers.real(self.text(name), f"HPCG's {name}")
         if seconds < 0:
             raise damaged(f"HPCG's {name} is {seconds}")
         return seconds
@@ -130,7 +122,7 @@ class _Report:
     def agree(self, name: str, computed: float) -> float:
         """The figure, which others give as well."""
         figure = self.positive(name)
-        agree(f"HPCG's {name}", figure, computed, DIGITS * figure)
+        numbers.agree(f"HPCG's {name}", figure, computed, DIGITS * figure)
         return figure
 
     @property
@@ -194,14 +186,16 @@ def _problem(report: _Report) -> _Problem:
         local.append(report.whole(f"Local Domain Dimensions::n{axis}"))
         grid.append(report.whole(f"Processor Dimensions::np{axis}"))
         edge = report.whole(f"Global Problem Dimensions::Global n{axis}")
-        agree(f"HPCG's global n{axis}", edge, local[-1] * grid[-1], 0)
+        numbers.agree(f"HPCG's global n{axis}", edge, local[-1] * grid[-1], 0)
         # A row of the matrix has 27 terms, but fewer at the faces of the grid.
         rows, terms = rows * edge, terms * (3 * edge - 2)
     problem = _Problem(local, grid, rows, terms)
     processes = report.whole("Machine Summary::Distributed Processes")
-    agree("HPCG's number of processes", processes, problem.processes, 0)
-    agree("HPCG's number of equations", report.whole(f"{LINEAR}Equations"), rows, 0)
-    agree("HPCG's number of nonzero terms", report.whole(f"{LINEAR}Nonzero Terms"), terms, 0)
+    numbers.agree("HPCG's number of processes", processes, problem.processes, 0)
+    numbers.agree("HPCG's number of equations", report.whole(f"{LINEAR}Equations"), rows, 0)
+    numbers.agree(
+        "HPCG's number of nonzero terms", report.whole(f"{LINEAR}Nonzero Terms"), terms, 0
+    )
     return problem
 
 
@@ -213,7 +207,7 @@ def _solver(report: _Report) -> _Solver:
     if rest or not sets:
         raise damaged(f"HPCG did {iterations} iterations in sets of {needed}")
     total = report.whole(f"{COUNTS}Total number of reference iterations")
-    agree("HPCG's number of reference iterations", total, sets * reference, 0)
+    numbers.agree("HPCG's number of reference iterations", total, sets * reference, 0)
     return _Solver(iterations, sets, reference / needed)
 
 

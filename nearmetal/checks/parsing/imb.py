@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nearmetal.checks.parsing import damaged, wholes
+from nearmetal.checks.parsing import damaged, numbers
 from nearmetal.checks.parsing.request import options
 
 
@@ -29,7 +29,7 @@ def imb_sizes(lines: list[str], call: dict, low: int, high: int) -> tuple[int, i
     Raises ParseError if IMB's lines with both lengths disagree.
     """
     words = str(call.get("msglog", f"{low}:{high}")).split(":")
-    exponents = wholes(words, "an exponent of IMB's -msglog")
+    exponents = numbers.wholes(words, "an exponent of IMB's -msglog")
     # IMB reads `-msglog 22` as `0:22`.
     if len(exponents) == 1:
         exponents = [0, *exponents]

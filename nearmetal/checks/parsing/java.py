@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import bounded, damaged, words_of
+from nearmetal.checks.parsing import bounded, damaged
+from nearmetal.checks.parsing.output import words_of
 
 #: Settings that jvm.sh prints for each launch. `buffers` is there where they are not arrays.
 SETTINGS, BUFFERS = "library device heap gc pages", " buffers"

@@ -6,19 +6,8 @@ import math
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    Output,
-    ParseError,
-    agree,
-    damaged,
-    each_launch,
-    positive,
-    positives,
-    real,
-    unit,
-    whole,
-    wholes,
-)
+from nearmetal.checks.parsing import ParseError, damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch
 
 #: Energy of an atom in the initial lattice, from LAMMPS's own log of in.lj (any size).
 LATTICE_ENERGY = -6.7733681
@@ -78,21 +67,28 @@ def parse_lammps(output: Output) -> LammpsRun:
     rows = _table(output.lines)
     figures = output.figures(FIGURES)
     time, *counts = figures["loop time"].groups()
-    processes, steps, atoms = wholes(counts, "a count in LAMMPS's loop time", 1)
-    seconds = positive(time, "the loop time of LAMMPS")
-    grid = wholes(figures["grid of processors"].groups(), "LAMMPS's grid", 1)
-    edges = positives(figures["box"].groups(), "the edge of LAMMPS's box")
-    cells = edges[0] / positive(figures["lattice spacing"][1], "LAMMPS's lattice spacing")
-    agree("the edge of LAMMPS's box", edges[0], edges[1], 0)
-    agree("the edge of LAMMPS's box", edges[0], edges[2], 0)
+    processes, steps, atoms = numbers.wholes(counts, "a count in LAMMPS's loop time", 1)
+    seconds = numbers.positive(time, "the loop time of LAMMPS")
+    grid = numbers.wholes(figures["grid of processors"].groups(), "LAMMPS's grid", 1)
+    edges = numbers.positives(figures["box"].groups(), "the edge of LAMMPS's box")
+    cells = edges[0] / numbers.positive(figures["lattice spacing"][1], "LAMMPS's lattice spacing")
+    numbers.agree("the edge of LAMMPS's box", edges[0], edges[1], 0)
+    numbers.agree("the edge of LAMMPS's box", edges[0], edges[2], 0)
     # Four atoms in each cell of the face-centred lattice.
-    agree("LAMMPS's number of atoms", atoms, 4 * cells**3, 1e-5 * atoms)
-    agree("LAMMPS's number of atoms", atoms, whole(figures["atoms"][1], "LAMMPS's atoms"), 0)
-    agree("LAMMPS's number of processes", processes, math.prod(grid), 0)
+    numbers.agree("LAMMPS's number of atoms", atoms, 4 * cells**3, 1e-5 * atoms)
+    numbers.agree(
+        "LAMMPS's number of atoms", atoms, numbers.whole(figures["atoms"][1], "LAMMPS's atoms"), 0
+    )
+    numbers.agree("LAMMPS's number of processes", processes, math.prod(grid), 0)
     rate = figures["timesteps/s"][1]
     # The rounding of the rate, and that of the time that it follows from.
-    within = unit(rate) + steps / seconds**2 * unit(time)
-    agree("LAMMPS's timesteps/s", positive(rate, "LAMMPS's timesteps/s"), steps / seconds, within)
+    within = numbers.unit(rate) + steps / seconds**2 * numbers.unit(time)
+    numbers.agree(
+        "LAMMPS's timesteps/s",
+        numbers.positive(rate, "LAMMPS's timesteps/s"),
+        steps / seconds,
+        within,
+    )
     if [row[0] for row in rows] != list(range(0, steps + 1, INTERVAL)):
         raise damaged(f"the table of LAMMPS lacks steps of 0, {INTERVAL}, ... {steps}")
     _check_energies(rows)
@@ -122,7 +118,7 @@ def _table(lines: list[str]) -> list[list[float]]:
             break
         elif rows is not None and len(words) == len(COLUMNS) and not words[0].startswith("WARNING"):
             what = f"a figure in the line {line!r} of LAMMPS"
-            rows.append([real(word, what, finite=False) for word in words])
+            rows.append([numbers.real(word, what, finite=False) for word in words])
     if rows is None:
         raise ParseError(
             f"LAMMPS printed no table with {' '.join(COLUMNS)}: it stopped before the first step; "
@@ -159,7 +155,7 @@ def _rates(rows: list[list[float]], seconds: float) -> list[float]:
     if min(between, default=-1) < 0 or times[0] != 0:
         raise damaged("the times in LAMMPS's table run backwards")
     # The last line is printed just before the loop ends.
-    agree("the loop time of LAMMPS", seconds, times[-1], 0.02 * seconds + 0.01)
+    numbers.agree("the loop time of LAMMPS", seconds, times[-1], 0.02 * seconds + 0.01)
     return [INTERVAL / time for time in between] if min(between) > 0 else []
 
 
@@ -173,7 +169,7 @@ def _payload(
     `newton on` it gets the forces back.
     """
     # Atoms near one face of the whole box.
-    reach = positive(figures["ghost atom cutoff"][1], "LAMMPS's ghost atom cutoff")
+    reach = numbers.positive(figures["ghost atom cutoff"][1], "LAMMPS's ghost atom cutoff")
     slab = atoms * reach / edge
     # 24 bytes of coordinates there, and as many of forces back.
     ways = 2 if figures["newton"][1] == "on" else 1

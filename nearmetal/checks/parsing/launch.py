@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import Output, ParseError, each_launch, positive, whole, words_of
+from nearmetal.checks.parsing import ParseError, numbers
+from nearmetal.checks.parsing.output import Output, each_launch, words_of
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ def parse_launch(output: Output) -> Launch:
             "--since $(date +%s.%N)"
         )
     words = words_of(measured, "the line of the launch", "processes mpi_init_s since_asked_s")
-    processes = whole(words["processes"], "the number of processes", 1)
-    seconds = positive(words["since_asked_s"], "the time since the launcher was called")
-    within = positive(words["mpi_init_s"], "the time within MPI_Init")
+    processes = numbers.whole(words["processes"], "the number of processes", 1)
+    seconds = numbers.positive(words["since_asked_s"], "the time since the launcher was called")
+    within = numbers.positive(words["mpi_init_s"], "the time within MPI_Init")
     output.expect_ranks(facts, processes)
     return Launch(processes, seconds, within, facts, {"ranks": processes})

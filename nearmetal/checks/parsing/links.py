@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    Output,
-    damaged,
-    each_launch,
-    hosts_of,
-    positive,
-    positives,
-    reason_of,
-    whole,
-)
+from nearmetal.checks.parsing import damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch, hosts_of, reason_of
 from nearmetal.model.round_robin import pairs
 
 #: Why a pair has no values although nothing was printed of it.
@@ -64,8 +56,8 @@ def parse_links(output: Output) -> Launch:
     facts, words, did = output.on_nodes("seconds repeats rounds alone bytes")
     launch = Launch(hosts_of(facts), facts=facts, did=did)
     ranks = len(launch.nodes)
-    repeats = whole(words["repeats"], "the number of repeats", 1)
-    rounds = whole(words["rounds"], "the number of rounds", 1)
+    repeats = numbers.whole(words["repeats"], "the number of repeats", 1)
+    rounds = numbers.whole(words["rounds"], "the number of rounds", 1)
     # Before any list of that length is made: digits of a count may be damaged.
     output.expect_lines_for(rounds * (ranks // 2) * repeats)
     results = _results(output, ranks, repeats)
@@ -101,14 +93,14 @@ def _parse_line(line: str, ranks: int, repeats: int) -> tuple[Pair, int, Link | 
     words = line.split()
     if len(words) < 6:
         raise damaged(f"a link is {line!r}")
-    pair = whole(words[1], "a rank"), whole(words[2], "a rank")
-    repeat = whole(words[3], "a repeat")
+    pair = numbers.whole(words[1], "a rank"), numbers.whole(words[2], "a rank")
+    repeat = numbers.whole(words[3], "a repeat")
     if not pair[0] < pair[1] < ranks or repeat >= repeats:
         raise damaged(f"a link is {line!r}, which was not measured")
     if words[4] == "failed":
         return pair, repeat, reason_of(words[5:], REASONS)
     if len(words) != 7:
         raise damaged(f"a link is {line!r}")
-    latency = positive(words[4], "a latency")
-    there, back = positives(words[5:], "a bandwidth")
+    latency = numbers.positive(words[4], "a latency")
+    there, back = numbers.positives(words[5:], "a bandwidth")
     return pair, repeat, Link(latency, there, back)

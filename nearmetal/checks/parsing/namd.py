@@ -6,17 +6,8 @@ import math
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    Output,
-    ParseError,
-    agree,
-    damaged,
-    each_launch,
-    positive,
-    real,
-    unit,
-    whole,
-)
+from nearmetal.checks.parsing import ParseError, damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch
 
 FIGURES = {
     "processors": r"^Info: Running on (\d+) processors, (\d+) nodes",
@@ -63,7 +54,7 @@ def parse_namd(output: Output) -> NamdRun:
     figures = output.figures(FIGURES)
     energies = _energies(output, figures["ETITLE:"][1].split())
     cpus, nodes = figures["processors"].groups()
-    processes = whole(nodes, "the processes of NAMD", 1)
+    processes = numbers.whole(nodes, "the processes of NAMD", 1)
     seconds = _benchmarks(output.text, cpus)
     did: dict = {"processes": processes}
     if configuration := output.only(r"^Info: Configuration file is (.*)$"):
@@ -75,7 +66,7 @@ def parse_namd(output: Output) -> NamdRun:
         [1 / time for time in seconds],
         int(energies[0]["TS"]),
         energies[0]["POTENTIAL"],
-        whole(figures["ATOMS"][1], "the atoms of NAMD", 1),
+        numbers.whole(figures["ATOMS"][1], "the atoms of NAMD", 1),
         {"application": f"NAMD {version[1] if version else 'unknown'}"},
         did=did,
     )
@@ -100,7 +91,7 @@ def _energies_of(words: list[str], names: list[str]) -> dict[str, float]:
         raise damaged("a line ENERGY: of NAMD has not as many figures as its title")
     row = {}
     for name, word in zip(names, words):
-        row[name] = real(word, f"NAMD's {name}", finite=False)
+        row[name] = numbers.real(word, f"NAMD's {name}", finite=False)
     if not all(map(math.isfinite, row.values())):
         raise ParseError(
             f"the energies of NAMD are not numbers at step {row['TS']:.0f}: it computes wrongly, "
@@ -108,7 +99,7 @@ def _energies_of(words: list[str], names: list[str]) -> dict[str, float]:
         )
     if "KINETIC" in row:
         total = row["POTENTIAL"] + row["KINETIC"]
-        agree(f"NAMD's total energy at step {row['TS']:.0f}", row["TOTAL"], total, 2e-4)
+        numbers.agree(f"NAMD's total energy at step {row['TS']:.0f}", row["TOTAL"], total, 2e-4)
     return row
 
 
@@ -120,14 +111,16 @@ def _benchmarks(text: str, cpus: str) -> list[float]:
         match = re.match(r"(\d+) CPUs (\S+) s/step (\S+) (days/ns|ns/days?)( |$)", words)
         if not match or match[1] != cpus:
             raise damaged(f"NAMD's benchmark line {words!r} is not a time on {cpus} processors")
-        time = positive(match[2], "the benchmark time of NAMD")
-        days = positive(match[3], f"the {match[4]} of NAMD")
+        time = numbers.positive(match[2], "the benchmark time of NAMD")
+        days = numbers.positive(match[3], f"the {match[4]} of NAMD")
         # NAMD 2 prints days/ns and NAMD 3 ns/day. Either way the length of a step follows.
         proportion = time / days if match[4] == "days/ns" else time * days
-        rounding = proportion * (unit(match[2]) / time + unit(match[3]) / days)
+        rounding = proportion * (numbers.unit(match[2]) / time + numbers.unit(match[3]) / days)
         # The first line stands for the others: its rounding counts as well.
         first = first or (proportion, rounding)
-        agree("NAMD's s/step over days/ns", proportion, first[0], 0.5 * (rounding + first[1]))
+        numbers.agree(
+            "NAMD's s/step over days/ns", proportion, first[0], 0.5 * (rounding + first[1])
+        )
         seconds.append(time)
     if not seconds:
         raise ParseError(

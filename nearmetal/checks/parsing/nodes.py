@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    Output,
-    damaged,
-    each_launch,
-    positive,
-    ranks_of,
-    real,
-    reason_of,
-    whole,
-    words_of,
-)
+from nearmetal.checks.parsing import damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch, ranks_of, reason_of, words_of
 from nearmetal.model.node_metrics import NAMES
 
 #: Why a node has no value although nothing was printed of it.
@@ -62,7 +53,7 @@ def parse_nodes(output: Output) -> Launch:
     if len(hosts) != did["nodes"]:
         raise damaged(f"the ranks ran on {len(hosts)} hosts, but nodes measured {did['nodes']:g}")
     launch = Launch(tuple(hosts), tuple(hosts.values()), facts=facts, did=did)
-    repeats = whole(words["repeats"], "the number of repeats", 1)
+    repeats = numbers.whole(words["repeats"], "the number of repeats", 1)
     # Before any list of that length is made: digits of a count may be damaged.
     output.expect_lines_for(len(NAMES) * len(hosts) * repeats)
     results = _results(output, len(hosts), repeats)
@@ -104,7 +95,11 @@ def _parse_line(line: str, nodes: int, repeats: int) -> tuple[Key, float | str]:
     words = line.split()
     if len(words) < 5:
         raise damaged(f"a node's value is {line!r}")
-    node, repeat, metric = whole(words[1], "a node"), whole(words[2], "a repeat"), words[3]
+    node, repeat, metric = (
+        numbers.whole(words[1], "a node"),
+        numbers.whole(words[2], "a repeat"),
+        words[3],
+    )
     if node >= nodes or repeat >= repeats or metric not in NAMES:
         raise damaged(f"a node's value is {line!r}, which was not measured")
     key = node, repeat, metric
@@ -118,8 +113,8 @@ def _parse_line(line: str, nodes: int, repeats: int) -> tuple[Key, float | str]:
 def _value(metric: str, word: str) -> float:
     """A value of a metric; only noise may be 0. Raises ParseError."""
     if metric != "noise":
-        return positive(word, metric.replace("_", " "))
-    percent = real(word, "noise")
+        return numbers.positive(word, metric.replace("_", " "))
+    percent = numbers.real(word, "noise")
     if not 0 <= percent < 100:
         raise damaged(f"noise is {word} percent of the time")
     return percent

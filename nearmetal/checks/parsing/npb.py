@@ -6,23 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    Output,
-    ParseError,
-    agree,
-    bounded,
-    cut_off,
-    damaged,
-    decimals,
-    each_launch,
-    fact,
-    hosts_of,
-    parts,
-    positive,
-    real,
-    unit,
-    whole,
-)
+from nearmetal.checks.parsing import ParseError, bounded, cut_off, damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch, fact, hosts_of, parts
 
 #: Lines of the table, as `print_results` of NPB 3 writes them.
 TABLE = re.compile(
@@ -104,17 +89,17 @@ def _parse_launches(output: Output) -> NpbRun:
     _check_table(kernel, table)
     _check_head(kernel, table, output.lines)
     output.program = kernel
-    processes = whole(table["Total processes"], f"{kernel}: Total processes", 1)
+    processes = numbers.whole(table["Total processes"], f"{kernel}: Total processes", 1)
     run = NpbRun(
         kernel,
         table["Class"],
         processes,
         _seconds(kernel, table),
-        positive(table["Mop/s total"], f"{kernel}: Mop/s total"),
-        whole(table.get("Total threads", "0"), f"{kernel}: total threads"),
+        numbers.positive(table["Mop/s total"], f"{kernel}: Mop/s total"),
+        numbers.whole(table.get("Total threads", "0"), f"{kernel}: total threads"),
         did={"kernel": kernel, "class": table["Class"], "processes": processes},
         size=(table["Size"], table["Iterations"]),
-        rounding=unit(table["Time in seconds"]) / 2,
+        rounding=numbers.unit(table["Time in seconds"]) / 2,
     )
     _check_mops(run, table)
     if output.ours:
@@ -179,21 +164,21 @@ def _check_head(kernel: str, table: dict[str, str], lines: list[str]) -> None:
 def _check_mops(run: NpbRun, table: dict[str, str]) -> None:
     """Raise ParseError unless Mop/s of a process or thread times their number is the total."""
     total = f"{run.kernel}: Mop/s total"
-    decimals(table["Mop/s total"], 2, total)
-    decimals(table["Time in seconds"], 2, f"{run.kernel}: time in seconds")
+    numbers.decimals(table["Mop/s total"], 2, total)
+    numbers.decimals(table["Time in seconds"], 2, f"{run.kernel}: time in seconds")
     # Multi-zone programs print the rate of a thread, most others that of a process.
     counts = {"Mop/s/process": run.processes, "Mop/s/thread": max(run.threads, 1)}
     if counts.keys().isdisjoint(table):
         raise damaged(f"{run.kernel} does not give Mop/s/process")
     for name, count in counts.items():
         if name in table:
-            rate = real(table[name], f"{run.kernel}: {name}")
-            within = unit(table[name]) / 2 + unit(table["Mop/s total"]) / 2
-            agree(total, run.mops, rate * count, within * count)
+            rate = numbers.real(table[name], f"{run.kernel}: {name}")
+            within = numbers.unit(table[name]) / 2 + numbers.unit(table["Mop/s total"]) / 2
+            numbers.agree(total, run.mops, rate * count, within * count)
 
 
 def _seconds(kernel: str, table: dict[str, str]) -> float:
-    seconds = real(table["Time in seconds"], f"{kernel}: time in seconds")
+    seconds = numbers.real(table["Time in seconds"], f"{kernel}: time in seconds")
     if seconds < 0:
         raise damaged(f"{kernel}: its time in seconds is {seconds}")
     return seconds
@@ -203,11 +188,11 @@ def _add_ours(run: NpbRun, output: Output) -> None:
     """Add what only our programs report. Raises ParseError unless it agrees with the table."""
     run.facts = output.facts("mpi_library", "compiler", "seconds", "payload_bytes")
     output.expect_ranks(run.facts, run.processes)
-    if real(run.facts["payload_bytes"], f"{run.kernel}: payload_bytes") < 0:
+    if numbers.real(run.facts["payload_bytes"], f"{run.kernel}: payload_bytes") < 0:
         raise damaged(f"{run.kernel}: payload_bytes is {run.facts['payload_bytes']}")
     # The table rounds to hundredths of a second, which is too coarse for small classes.
-    seconds = positive(run.facts["seconds"], f"{run.kernel}: time in seconds")
-    agree(f"{run.kernel}: time in seconds", seconds, run.seconds, run.rounding)
+    seconds = numbers.positive(run.facts["seconds"], f"{run.kernel}: time in seconds")
+    numbers.agree(f"{run.kernel}: time in seconds", seconds, run.seconds, run.rounding)
     run.seconds, run.rounding = seconds, 1e-9
     series = [line for line in output.lines if fact(line)[0] == "iterations"]
     if len(series) != 1:
@@ -225,7 +210,7 @@ def _check_iterations(run: NpbRun) -> None:
     iterations otherwise. Ranks of a small class may differ by the time that a busy host holds one
     of them up.
     """
-    count = whole(run.size[1], f"{run.kernel}: iterations")
+    count = numbers.whole(run.size[1], f"{run.kernel}: iterations")
     least = 0.0
     if run.kernel != "EP":
         least = 0.5 * run.seconds - HELD_UP
@@ -248,4 +233,4 @@ def _expect_same_work(runs: list[NpbRun]) -> None:
         # Mop/s have two decimals, so that they are off by 0.005 at most.
         rounding = sum(0.006 * each.seconds + each.mops * each.rounding for each in (run, other))
         work, same = run.mops * run.seconds, other.mops * other.seconds
-        agree(f"the operations of {where}", work, same, rounding)
+        numbers.agree(f"the operations of {where}", work, same, rounding)

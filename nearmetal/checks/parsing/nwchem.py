@@ -5,15 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    Output,
-    ParseError,
-    damaged,
-    each_launch,
-    positive,
-    unit,
-    whole,
-)
+from nearmetal.checks.parsing import ParseError, damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch
 
 #: Largest sum of the forces over all atoms, in atomic units per component. The exact sum is zero,
 #: and six decimals are printed.
@@ -79,13 +72,13 @@ def parse_nwchem(output: Output) -> NwchemRun:
     figures = output.figures(FIGURES, said[1].strip() if said else "")
     energy, gradient = _energy_and_gradient(output.text, figures)
     begin, end = float(figures["nearmetal begin"][1]), float(figures["nearmetal end"][1])
-    seconds = positive(f"{end - begin:.6f}", "the time of the gradient")
-    wall = positive(figures["wall"][1], "the wall time of NWChem")
+    seconds = numbers.positive(f"{end - begin:.6f}", "the time of the gradient")
+    wall = numbers.positive(figures["wall"][1], "the wall time of NWChem")
     # The clock of our marks runs inside of NWChem's own.
-    if seconds > wall + unit(figures["wall"][1]):
+    if seconds > wall + numbers.unit(figures["wall"][1]):
         raise damaged(f"the time of the gradient is {seconds:.3f} s, longer than NWChem's {wall} s")
     version = re.search(r"\(NWChem\) (\S+)", output.lines[0])
-    processes = whole(figures["nproc"][1], "the processes of NWChem", 1)
+    processes = numbers.whole(figures["nproc"][1], "the processes of NWChem", 1)
     return NwchemRun(
         processes,
         seconds,

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    Output,
-    ParseError,
-    agree,
-    damaged,
-    each_launch,
-    fact,
-    real,
-    whole,
-    words_of,
-)
+from nearmetal.checks.parsing import ParseError, damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch, fact, words_of
 
 #: Number of equal parts of the measuring time that are reported.
 PARTS = 10
@@ -108,7 +99,9 @@ def _read_lines(run: NoiseRun, lines: list[str]) -> None:
             _add_bin(run, value)
         elif key == "parts":  # a quiet tenth may have lost nothing
             words = words_of(value, "the parts of the time", "variable percent")["percent"]
-            run.parts += [real(number, "a part of the time lost") for number in words.split(",")]
+            run.parts += [
+                numbers.real(number, "a part of the time lost") for number in words.split(",")
+            ]
         elif line.startswith("#cpu"):
             if line.split() != COLUMNS:
                 raise damaged(f"{line!r} is not the head of the table of CPUs")
@@ -119,24 +112,24 @@ def _read_lines(run: NoiseRun, lines: list[str]) -> None:
 
 def _add_bin(run: NoiseRun, value: str) -> None:
     words = words_of(value, "a bin of detours", "from_ns count")
-    low = whole(words["from_ns"], "the least ns of a bin", 1)
+    low = numbers.whole(words["from_ns"], "the least ns of a bin", 1)
     # Bounds of bins are powers of two.
     if low in run.histogram or low & (low - 1):
         raise damaged(f"the bin of {low} ns appears twice, or is not a bin")
-    run.histogram[low] = whole(words["count"], "the detours of a bin", 1)
+    run.histogram[low] = numbers.whole(words["count"], "the detours of a bin", 1)
 
 
 def _add_core(run: NoiseRun, line: str) -> None:
     words = line.split()
     if len(words) != len(COLUMNS):
         raise damaged(f"{line!r} is not a row of the table of CPUs")
-    cpu = whole(words[0], "a CPU")
+    cpu = numbers.whole(words[0], "a CPU")
     where = f"of CPU {cpu}"
-    quanta = whole(words[1], f"{where} the number of quanta", 1)
-    shortest = whole(words[2], f"{where} the shortest quantum", 1)
-    detours = whole(words[3], f"{where} the number of detours")
-    longest = whole(words[4], f"{where} the longest detour")
-    lost = real(words[5], f"{where} the time lost")
+    quanta = numbers.whole(words[1], f"{where} the number of quanta", 1)
+    shortest = numbers.whole(words[2], f"{where} the shortest quantum", 1)
+    detours = numbers.whole(words[3], f"{where} the number of detours")
+    longest = numbers.whole(words[4], f"{where} the longest detour")
+    lost = numbers.real(words[5], f"{where} the time lost")
     if cpu in run.cores:
         raise damaged(f"CPU {cpu} is in the table twice")
     time = run.seconds * 1e9
@@ -154,7 +147,7 @@ def _add_core(run: NoiseRun, line: str) -> None:
 
 def _check(run: NoiseRun) -> None:
     """Raise ParseError unless the histogram and the parts agree with the table."""
-    agree("the number of detours", run.detours, sum(run.histogram.values()), 0)
+    numbers.agree("the number of detours", run.detours, sum(run.histogram.values()), 0)
     top = max(run.histogram)
     if not top <= run.longest_us * 1e3 < 2 * top:
         raise damaged(
@@ -163,4 +156,4 @@ def _check(run: NoiseRun) -> None:
     # A part ends with a quantum. So it is longer than a tenth by one detour at most.
     mean = sum(run.parts) / PARTS
     longer = 0.02 + run.longest_us / (run.seconds * 1e6 / PARTS)
-    agree("the share of time lost", run.share_lost, mean, longer * mean + 1e-6)
+    numbers.agree("the share of time lost", run.share_lost, mean, longer * mean + 1e-6)

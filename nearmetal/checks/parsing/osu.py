@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nearmetal.checks.parsing import (
-    NUMBER,
-    OTHERS,
-    ParseError,
-    bounded,
-    damaged,
-    decimals,
-    foreign,
-    launches_of,
-    positive,
-    powers_of_two,
-    whole,
-)
+from nearmetal.checks.parsing import OTHERS, ParseError, bounded, damaged, foreign, numbers
+from nearmetal.checks.parsing.output import launches_of
 from nearmetal.checks.parsing.pingpong import PingPong, Row, expect_sizes
 
 HEAD = "# OSU MPI Latency Test"
@@ -34,7 +23,7 @@ def parse_osu(text: str, ranges: Sequence[tuple[int, int, int]]) -> list[PingPon
     """
     counts: dict[int, int] = {}
     for least, most, iterations in ranges:
-        counts |= dict.fromkeys(powers_of_two(least, most), iterations)
+        counts |= dict.fromkeys(numbers.powers_of_two(least, most), iterations)
     repeats: list[PingPong] = []
     for lines in launches_of(text, HEAD, "osu_latency"):
         table = _table(lines)
@@ -62,18 +51,18 @@ def _table(lines: list[str]) -> dict[int, float]:
         if not line or line.startswith("#"):
             continue
         words = line.split()
-        if not NUMBER.fullmatch(words[0]):
+        if not numbers.NUMBER.fullmatch(words[0]):
             others = others or line
             continue
         if others:  # within the table
             raise foreign(others, "osu_latency")
         if len(words) != 2:
             raise ParseError(f"{line!r} is not a row of osu_latency (bytes, us): {OTHERS}")
-        size = whole(words[0], "a message size", 1)
+        size = numbers.whole(words[0], "a message size", 1)
         if size <= next(reversed(table), 0):
             raise damaged(f"{size} bytes after {max(table)}: two launches wrote into one table")
-        table[size] = positive(words[1], f"the latency at {size} bytes")
-        decimals(words[1], 2, f"the latency at {size} bytes")
+        table[size] = numbers.positive(words[1], f"the latency at {size} bytes")
+        numbers.decimals(words[1], 2, f"the latency at {size} bytes")
     if not table:
         raise ParseError(
             "osu_latency began but its table has no row: it hung or crashed in the first exchange; "

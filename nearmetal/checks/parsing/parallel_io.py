@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    Output,
-    ParseError,
-    agree,
-    damaged,
-    decimals,
-    each_launch,
-    positives,
-    whole,
-    wholes,
-)
+from nearmetal.checks.parsing import ParseError, damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch
 
 START = r"# nearmetal program: parallel_io"
 #: Version of IOR and mdtest whose output is read. Version 3 means other things by its rates.
@@ -80,15 +71,15 @@ def parse_mdtest(output: Output) -> Launch:
     figures = output.figures(MDTEST)
     version, tasks, nodes = figures["launched"].groups()
     _expect_version("mdtest", version)
-    processes = whole(tasks, "mdtest's tasks", 1)
-    counted, files = wholes(figures["files"].groups(), "mdtest's files", 1)
-    agree("mdtest's tasks", processes, counted, 0)
+    processes = numbers.whole(tasks, "mdtest's tasks", 1)
+    counted, files = numbers.wholes(figures["files"].groups(), "mdtest's files", 1)
+    numbers.agree("mdtest's tasks", processes, counted, 0)
     return Launch(
         {name: _rate(output, row) for name, row in OPERATIONS.items()},
         {**facts, "program": f"mdtest {version}"},
         {
             "processes": processes,
-            "nodes": whole(nodes, "mdtest's nodes", 1),
+            "nodes": numbers.whole(nodes, "mdtest's nodes", 1),
             "files": files / processes,
         },
     )
@@ -110,9 +101,9 @@ def _read_ior(launch: Launch, document: dict) -> None:
     summaries = {summary["operation"]: summary for summary in document["summary"]}
     if list(summaries) != ACCESSES or [result["access"] for result in results] != ACCESSES:
         raise damaged("IOR did not write and then read once")
-    tasks = whole(str(test["Options"]["tasks"]), "IOR's tasks", 1)
+    tasks = numbers.whole(str(test["Options"]["tasks"]), "IOR's tasks", 1)
     # The last node may have fewer tasks.
-    agree("IOR's tasks", tasks, asked["nodes"] * asked["tasksPerNode"], asked["nodes"] - 1)
+    numbers.agree("IOR's tasks", tasks, asked["nodes"] * asked["tasksPerNode"], asked["nodes"] - 1)
     mib = tasks * asked["blockSize"] / MIB
     for result in results:
         access = result["access"]
@@ -128,10 +119,10 @@ def _bandwidth(result: dict, summary: dict, tasks: int, mib: float) -> float:
     if not (rate > 0 and seconds > 0):
         raise ParseError(f"IOR measured {rate} MiB/s in {seconds} s of {access}: raise the size")
     # The time has four decimals.
-    agree(f"IOR's rate of {access}", rate, mib / seconds, rate * 1e-4 / seconds + 1e-4)
-    agree(f"IOR's rate of {access}", rate, summary["bwMeanMIB"], 1e-4)
-    agree(f"IOR's size of {access}", mib, summary["xsizeMiB"], 1e-4)
-    agree(f"IOR's tasks of {access}", tasks, summary["numTasks"], 0)
+    numbers.agree(f"IOR's rate of {access}", rate, mib / seconds, rate * 1e-4 / seconds + 1e-4)
+    numbers.agree(f"IOR's rate of {access}", rate, summary["bwMeanMIB"], 1e-4)
+    numbers.agree(f"IOR's size of {access}", mib, summary["xsizeMiB"], 1e-4)
+    numbers.agree(f"IOR's tasks of {access}", tasks, summary["numTasks"], 0)
     return rate * MIB / 1e6
 
 
@@ -142,10 +133,10 @@ def _rate(output: Output, row: str) -> float:
         raise damaged(f"mdtest gives {row!r} 0 times instead of once")
     what = f"mdtest's rate of {row!r}"
     for text in figures.groups():
-        decimals(text, 3, what)
-    most, least, mean = positives(figures.groups()[:3], what)
-    agree(what, most, least, 0)
-    agree(what, most, mean, 0)
+        numbers.decimals(text, 3, what)
+    most, least, mean = numbers.positives(figures.groups()[:3], what)
+    numbers.agree(what, most, least, 0)
+    numbers.agree(what, most, mean, 0)
     # mdtest runs one iteration, which cannot deviate.
     if figures[4] != "0.000":
         raise damaged(f"mdtest's {row!r} deviates by {figures[4]} in one iteration")

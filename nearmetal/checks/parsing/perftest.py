@@ -6,22 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    END,
-    OTHERS,
-    WHOLE,
-    Output,
-    ParseError,
-    agree,
-    bounded,
-    cut_off,
-    damaged,
-    each_launch,
-    positive,
-    real,
-    unit,
-    whole,
-)
+from nearmetal.checks.parsing import OTHERS, ParseError, bounded, cut_off, damaged, numbers
+from nearmetal.checks.parsing.output import END, Output, each_launch
 
 #: Words of a table's title -> the program's operation and quantity.
 OPERATIONS = {"RDMA_Read": "read", "RDMA_Write": "write", "Send": "send"}
@@ -151,12 +137,12 @@ def _add_head(table: Table, line: str) -> None:
 
 def _add_row(table: Table, line: str) -> None:
     words = line.split()
-    if len(words) != len(table.columns) or not all(map(WHOLE.fullmatch, words[:2])):
+    if len(words) != len(table.columns) or not all(map(numbers.WHOLE.fullmatch, words[:2])):
         raise ParseError(
             f"{line!r} is not a row of the table of {table.program}: the run was cut off, or "
             f"{OTHERS}"
         )
-    size, iterations = int(words[0]), whole(words[1], "the iterations of perftest", 1)
+    size, iterations = int(words[0]), numbers.whole(words[1], "the iterations of perftest", 1)
     if size in table.values:
         raise damaged(f"{table.program} gives {size} bytes twice in one table")
     if size <= next(reversed(table.values), 0):
@@ -164,7 +150,7 @@ def _add_row(table: Table, line: str) -> None:
     name = COLUMNS[table.quantity]
     where = f"{name} of {table.program} at {size} bytes"
     row = dict(zip(table.columns, words))
-    value = positive(row[name], where)
+    value = numbers.positive(row[name], where)
     if table.quantity == "lat":
         _check_latency(row, value, where)
     else:
@@ -177,7 +163,9 @@ def _check_latency(row: dict[str, str], value: float, where: str) -> None:
     """Raise ParseError unless minimum, median, percentiles and maximum increase, and the mean lies
     between minimum and maximum."""
     for names in ASCENDING:
-        figures = [positive(row[name], f"{name} beside {where}") for name in names if name in row]
+        figures = [
+            numbers.positive(row[name], f"{name} beside {where}") for name in names if name in row
+        ]
         if figures != sorted(figures):
             raise damaged(f"{where} is {value}, but {figures} do not increase")
 
@@ -186,14 +174,16 @@ def _check_rate(row: dict[str, str], value: float, where: str) -> None:
     """Raise ParseError unless the average is at most the peak, and is the message rate times the
     size."""
     if peak := row.get("BW peak[Gb/sec]"):
-        highest = real(peak, f"the peak beside {where}")
+        highest = numbers.real(peak, f"the peak beside {where}")
         # With few iterations, perftest gives the peak as 0.
-        if highest != 0 and highest < value - unit(peak):
+        if highest != 0 and highest < value - numbers.unit(peak):
             raise damaged(f"{where} is {value}, above its peak {peak}")
     if rate := row.get("MsgRate[Mpps]"):
         bits = int(row["#bytes"]) * 8 / 1000
-        computed = real(rate, f"the message rate beside {where}") * bits
-        agree(where, value, computed, unit(rate) * bits + unit(row[COLUMNS["bw"]]))
+        computed = numbers.real(rate, f"the message rate beside {where}") * bits
+        numbers.agree(
+            where, value, computed, numbers.unit(rate) * bits + numbers.unit(row[COLUMNS["bw"]])
+        )
 
 
 @each_launch("rdma", what="launch of rdma.sh")

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
+from nearmetal.checks.parsing import OTHERS, ParseError, cut_off, damaged, numbers
+from nearmetal.checks.parsing.imb import imb_call, imb_sizes
+from nearmetal.checks.parsing.output import (
     END,
     IMB_END,
     IMB_START,
-    OTHERS,
-    WHOLE,
     Output,
-    ParseError,
-    agree,
-    cut_off,
-    damaged,
-    decimals,
     each_launch,
     fact,
     parts,
-    positive,
-    powers_of_two,
-    real,
-    unit,
-    whole,
 )
-from nearmetal.checks.parsing.imb import imb_call, imb_sizes
 
 METHOD = "warmup iterations min_iterations volume max_time max_bytes"
 #: Named only where there were some.
@@ -150,7 +139,7 @@ def _read_lines(output: Output) -> PingPong:
 def _add_row(run: PingPong, line: str, digits: int) -> None:
     """Add a row, whose time has so many decimals."""
     words = line.split()
-    counts = len(words) == 4 and WHOLE.fullmatch(words[0]) and WHOLE.fullmatch(words[1])
+    counts = len(words) == 4 and all(map(numbers.WHOLE.fullmatch, words[:2]))
     if not counts or not int(words[1]):
         raise ParseError(
             f"{line!r} is not a row of a PingPong table (bytes, repetitions, us, MB/s): {OTHERS}, "
@@ -159,22 +148,24 @@ def _add_row(run: PingPong, line: str, digits: int) -> None:
     size = int(words[0])
     if size <= next(reversed(run.rows), -1):
         raise damaged(f"{size} bytes after {max(run.rows)}: two launches wrote into one table")
-    latency = positive(words[2], f"the latency at {size} bytes")
-    rate = real(words[3], f"the bandwidth at {size} bytes")
-    decimals(words[3], 2, f"the bandwidth at {size} bytes")
-    decimals(words[2], digits, f"the latency at {size} bytes")
+    latency = numbers.positive(words[2], f"the latency at {size} bytes")
+    rate = numbers.real(words[3], f"the bandwidth at {size} bytes")
+    numbers.decimals(words[3], 2, f"the bandwidth at {size} bytes")
+    numbers.decimals(words[2], digits, f"the latency at {size} bytes")
     # The rounding of the printed time gives an interval of the rate.
-    half = unit(words[2]) / 2
+    half = numbers.unit(words[2]) / 2
     most = size / max(latency - half, half / 10)
     least = size / (latency + half)
     middle = (most + least) / 2
-    agree(f"the bandwidth at {size} bytes", rate, middle, most - middle + unit(words[3]) / 2)
+    numbers.agree(
+        f"the bandwidth at {size} bytes", rate, middle, most - middle + numbers.unit(words[3]) / 2
+    )
     run.rows[size] = Row(int(words[1]), latency, rate)
 
 
 def _add_series(series: dict[int, list[float]], line: str) -> None:
     name, latencies = parts(line)
-    size = whole(name, "a message size")
+    size = numbers.whole(name, "a message size")
     if size in series:
         raise damaged(f"{line[:80]!r}: {size} bytes are given twice")
     series[size] = latencies
@@ -182,7 +173,7 @@ def _add_series(series: dict[int, list[float]], line: str) -> None:
 
 def expect_sizes(run: PingPong, first: int, largest: int) -> None:
     """Raise ParseError unless the table has every power of two from `first` to `largest`."""
-    sizes, wanted = run.sizes, powers_of_two(first, largest)
+    sizes, wanted = run.sizes, numbers.powers_of_two(first, largest)
     if sizes == wanted:
         return
     if sizes[0] != first:
@@ -239,7 +230,7 @@ def _check_batches(size: int, row: Row, batches: list[float]) -> None:
         begin = row.repetitions * number // count
         end = row.repetitions * (number + 1) // count
         total += (end - begin) * batch
-    agree(f"the latency at {size} bytes", row.latency_us, total / row.repetitions, 1e-4)
+    numbers.agree(f"the latency at {size} bytes", row.latency_us, total / row.repetitions, 1e-4)
 
 
 def _check_imb(run: PingPong, lines: list[str]) -> None:
@@ -249,7 +240,7 @@ def _check_imb(run: PingPong, lines: list[str]) -> None:
     expect_sizes(run, *imb_sizes(lines, run.did, 0, 22))
     if 0 not in run.rows:
         raise damaged("the row of 0 bytes is missing")
-    most = whole(str(run.did.get("iter", 1000)), "IMB's option -iter")
+    most = numbers.whole(str(run.did.get("iter", 1000)), "IMB's option -iter")
     for size, row in run.rows.items():
         if row.repetitions > most:
             raise damaged(f"{row.repetitions} repetitions at {size} bytes, more than {most}")

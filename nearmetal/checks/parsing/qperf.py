@@ -5,17 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    END,
-    Output,
-    ParseError,
-    bounded,
-    damaged,
-    each_launch,
-    foreign,
-    positive,
-    whole,
-)
+from nearmetal.checks.parsing import ParseError, bounded, damaged, foreign, numbers
+from nearmetal.checks.parsing.output import END, Output, each_launch
 from nearmetal.checks.parsing.perftest import expect_pairs
 
 #: Units of qperf's results, and their factors to us and Gb/s.
@@ -78,15 +69,15 @@ def _add_test(run: Qperf, test: str, figures: Figures) -> None:
             f"{test} lacks {quantity} in {' or '.join(units)}, or msg_size in bytes (it has "
             f"{figures}): run qperf with -uu -ub -vu"
         )
-    count = whole(size, f"the message size of {test}", 1)
+    count = numbers.whole(size, f"the message size of {test}", 1)
     if count in measured:
         raise ParseError(f"{test} gives {count} bytes twice: parse one run of qperf at a time")
-    measured[count] = positive(number, f"{test} at {count} bytes") * units[unit]
+    measured[count] = numbers.positive(number, f"{test} at {count} bytes") * units[unit]
     if "time" in figures:
         number, unit = figures["time"]
         if unit != "ns":
             raise ParseError(f"{test} gives its time in {unit or 'nothing'}: run qperf with -uu")
-        run.times.append(positive(number, f"the time of {test}") / 1e9)
+        run.times.append(numbers.positive(number, f"the time of {test}") / 1e9)
 
 
 def _tests(text: str) -> list[tuple[str, Figures]]:

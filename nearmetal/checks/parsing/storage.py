@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import Output, ParseError, agree, damaged, each_launch
+from nearmetal.checks.parsing import ParseError, damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch
 
 #: Job -> the direction of its requests, and the bytes of each.
 JOBS = {
@@ -74,10 +75,10 @@ def _job(job: dict) -> Job:
     rate, latency = requests["iops"], requests["lat_ns"]
     if not (count > 0 and milliseconds > 0):
         raise ParseError(f"fio's job {name} did nothing: raise storage.seconds and rerun")
-    agree(f"the bytes of {name}", moved, count * size, 0)
+    numbers.agree(f"the bytes of {name}", moved, count * size, 0)
     # fio's runtime has whole milliseconds.
-    agree(f"the rate of {name}", rate, count / milliseconds * 1e3, 0.02 * rate + 1)
-    agree(f"the latencies of {name}", latency["N"], count, 0)
+    numbers.agree(f"the rate of {name}", rate, count / milliseconds * 1e3, 0.02 * rate + 1)
+    numbers.agree(f"the latencies of {name}", latency["N"], count, 0)
     if not 0 < latency["min"] <= latency["mean"] <= latency["max"]:
         raise damaged(f"the latencies of {name} are in no order")
     return Job(latency["mean"] / 1e3, rate, requests["bw_bytes"] / 1e6, moved)

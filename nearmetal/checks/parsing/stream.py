@@ -6,22 +6,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from nearmetal.checks.parsing import (
-    Output,
-    ParseError,
-    agree,
-    damaged,
-    decimals,
-    each_launch,
-    expect_equal,
-    fact,
-    parts,
-    positives,
-    real,
-    unit,
-    whole,
-    words_of,
-)
+from nearmetal.checks.parsing import ParseError, damaged, numbers
+from nearmetal.checks.parsing.output import Output, each_launch, expect_equal, fact, parts, words_of
 
 #: Number of arrays that a pass of each function reads and writes.
 ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
@@ -131,9 +117,11 @@ def parse_stream(output: Output) -> StreamRun:
     method = output.method(facts, "ntimes allowed_cpus")
     names = "elements bytes_each llc_bytes four_times_llc"
     arrays = words_of(facts["arrays"], "the arrays of STREAM", names)
-    elements = whole(arrays["elements"], "the elements of an array", 1)
+    elements = numbers.whole(arrays["elements"], "the elements of an array", 1)
     # Elements are double precision numbers.
-    agree("the bytes of an array", 8 * elements, real(arrays["bytes_each"], "its bytes"), 0)
+    numbers.agree(
+        "the bytes of an array", 8 * elements, numbers.real(arrays["bytes_each"], "its bytes"), 0
+    )
     tables = _tables(output.lines, elements)
     if not tables:
         raise ParseError("STREAM measured no thread count: give --threads")
@@ -155,7 +143,7 @@ def _tables(lines: list[str], elements: int) -> dict[int, StreamTable]:
         key, value = fact(line)
         rate = RATES.match(line)
         if key == "threads":
-            threads = whole(value, "the number of threads", 1)
+            threads = numbers.whole(value, "the number of threads", 1)
             if threads in tables:
                 raise ParseError(
                     f"two tables for {threads} threads in one launch: name each count once in "
@@ -205,8 +193,8 @@ def _cpus(text: str) -> list[range]:
     cpus: list[range] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        begin = whole(first, "a CPU")
-        end = whole(last, "a CPU") if dash else begin
+        begin = numbers.whole(first, "a CPU")
+        end = numbers.whole(last, "a CPU") if dash else begin
         if end < begin or (cpus and begin < cpus[-1].stop):
             raise damaged(f"{text!r} is no list of CPUs")
         cpus.append(range(begin, end + 1))
@@ -217,18 +205,23 @@ def _add_rate(table: StreamTable, function: str, words: list[str], elements: int
     """Add a row of the table: best rate, and mean, least and most seconds of a pass."""
     if len(words) != 4:
         words = [*words, *[""] * 4][:4]
-    rate, mean, least, most = positives(words, f"the rate of {function}")
-    decimals(words[0], 1, f"the rate of {function}")
+    rate, mean, least, most = numbers.positives(words, f"the rate of {function}")
+    numbers.decimals(words[0], 1, f"the rate of {function}")
     for word in words[1:]:
-        decimals(word, 6, f"a time of {function}")
+        numbers.decimals(word, 6, f"a time of {function}")
     if function in table.rates:
         raise damaged(f"{function} has two rates in one table")
     table.rates[function] = rate
-    table.times[function] = mean, least, most, unit(words[1])
+    table.times[function] = mean, least, most, numbers.unit(words[1])
     # The rate follows from the least time, whose rounding is that of its last digit.
-    half = unit(words[2]) / 2
+    half = numbers.unit(words[2]) / 2
     middle = _megabytes(function, elements) / least
-    agree(f"the rate of {function}", rate, middle, middle * half / (least - half) + unit(words[0]))
+    numbers.agree(
+        f"the rate of {function}",
+        rate,
+        middle,
+        middle * half / (least - half) + numbers.unit(words[0]),
+    )
 
 
 def _megabytes(function: str, elements: int) -> float:
@@ -255,9 +248,9 @@ def _check_table(table: StreamTable, threads: int, ntimes: int, elements: int) -
             ("the least time of", least, min(passes)),
             ("the longest time of", most, max(passes)),
         ):
-            agree(f"{what} {function}", printed, computed, step / 2 + 1e-6 * computed * 5)
+            numbers.agree(f"{what} {function}", printed, computed, step / 2 + 1e-6 * computed * 5)
         rate = _megabytes(function, elements) / min(passes)
-        agree(f"the rate of {function}", table.rates[function], rate, 0.05 + 1e-5 * rate)
+        numbers.agree(f"the rate of {function}", table.rates[function], rate, 0.05 + 1e-5 * rate)
 
 
 #: First and last line of numa.sh's output.
