@@ -54,9 +54,9 @@ def sweep_again(
     """
     found = rerun.measure(session, wanted, database, reframe, within)
     newest = results.confirmations(database, session)[-1]
-    stored = {case.where for case in newest.cases if case.of_fleet}
     for where in wanted:
-        if where not in stored:
+        stored = newest.case(where)
+        if not stored or not stored.of_fleet:
             raise rerun.ConfirmError(
                 f"{' | '.join(where)} has no second sweep, so nothing is confirmed: "
                 f"{found.get(where, 'ReFrame stored no result of it')}"
@@ -69,9 +69,9 @@ def swept(database: Database, session: Session, sweeps: Sweeps, warn: Warn) -> l
     After a second sweep it is what both show.
     """
     second: Sweeps = {}
-    for one in results.confirmations(database, session):
+    for confirmation in results.confirmations(database, session):
         # Of a case that was swept several times, the newest.
-        second |= sweeps_of(one)
+        second |= sweeps_of(confirmation)
     error = findings.error_of(sweep for _, sweep in sweeps.values())
     found = []
     for where, (case, first) in sweeps.items():
@@ -97,13 +97,13 @@ def _earlier(
     for past in results.sessions(database, newest_first=True):
         if not past.precedes(session):
             continue
-        for one in past.cases:
-            if one.where != case.where:
-                continue
-            try:
-                sweep = findings.read(one)
-            except SweepError as error:
-                warn(f"session {past.uuid} is left out: {error}")
-                continue
-            if sweep:
-                yield past.started, sweep
+        same = past.case(case.where)
+        if same is None:
+            continue
+        try:
+            sweep = findings.read(same)
+        except SweepError as error:
+            warn(f"session {past.uuid} is left out: {error}")
+            continue
+        if sweep:
+            yield past.started, sweep

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import statistics
 import time
 from collections.abc import Iterable
@@ -262,10 +261,11 @@ class Session:
 
     def case(self, where: tuple[str, str, str]) -> Case | None:
         """The case with this identity (`Case.where`); None if the session has none."""
-        return self._by_where.get(where)
+        return self.by_where.get(where)
 
     @cached_property
-    def _by_where(self) -> dict[tuple[str, str, str], Case]:
+    def by_where(self) -> dict[tuple[str, str, str], Case]:
+        """The cases by their identity in the session."""
         return {case.where: case for case in self.cases}
 
     @property
@@ -286,11 +286,6 @@ class Session:
     def ahead(self) -> bool:
         """Whether its start is in the future: the clock was ahead then, or is behind now."""
         return self.time > time.time() + CLOCKS_DIFFER
-
-    @functools.cached_property
-    def by_where(self) -> dict[tuple[str, str, str], Case]:
-        """The cases by their identity in the session."""
-        return {case.where: case for case in self.cases}
 
     @property
     def kind(self) -> str:
