@@ -94,7 +94,7 @@ def test_the_labs_user_records_baselines_beside_its_results(lab):
     baselines = CHECKOUT / "results" / "baselines"
     said = lab.run('echo "$RFM_REFERENCE_PREFIX"; test -w "$RFM_REFERENCE_PREFIX" && echo writable')
     assert said.split() == [str(baselines), "writable"]
-    code = "from nearmetal.gate import baseline; print(baseline.directory())"
+    code = "from nearmetal.judge import baseline; print(baseline.directory())"
     free = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
     here = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=free)
     assert here.stdout.strip() == str(baselines)
