@@ -34,7 +34,7 @@ campaign: lab-up ## everything on SYSTEM (default: lab), with progress and an es
 STAGES = @sh nearmetal/lab/host.sh test-packages.txt && .venv/bin/python -m tests.stages
 test test-ci test-whole test-all: export PYTEST := $(value PYTEST)
 
-test: .venv/ready ## lint, and the tests of every change (15 minutes); PYTEST='-k drained' some
+test: .venv/ready ## lint, and the tests of every change (13 minutes); PYTEST='-k drained' some
 	$(STAGES) test
 
 test-ci: .venv/ready ## a fixed part of what `make test` leaves out: continuous integration runs both (25 minutes)

@@ -12,6 +12,8 @@ from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
 from tests.support.sweeps import links_of, session
 
+pytestmark = [pytest.mark.whole, pytest.mark.ci]
+
 #: Names that Python or ReFrame could load from a working directory.
 PLANTED = (
     *("nearmetal/__init__.py", "nearmetal/lab/__init__.py", "nearmetal/lab/__main__.py"),

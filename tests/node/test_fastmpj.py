@@ -20,6 +20,9 @@ import pytest
 from tests.support.jvm_ranks import JAVAC, JVM, STEP, ends
 from tests.support.paths import JAVA, SOURCES
 
+#: Launchers of other libraries in Java change seldom.
+pytestmark = [pytest.mark.whole, pytest.mark.ci]
+
 #: Package of the stand-in in each jar that the launcher asks for.
 JARS = {
     "runtime": "runtime",

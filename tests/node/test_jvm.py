@@ -13,6 +13,9 @@ from nearmetal.lab.namespaces import wait_until
 from tests.support.jvm_ranks import ends
 from tests.support.said import lacking
 
+#: Launchers of other libraries in Java change seldom.
+pytestmark = [pytest.mark.whole, pytest.mark.ci]
+
 #: When a rank was last heard of.
 AGO = r"\(127.0.0.1\) [\d.]+ s ago"
 
