@@ -110,7 +110,7 @@ class Baselined(Plugin):
 
         What is no ordinary file counts as one, so that reading it fails the case.
         """
-        return os.path.lexists(self._baseline)
+        return not files.is_absent(self._baseline)
 
     def expected_references(self) -> dict[str, tuple]:
         """References of variables without a baseline (nearmetal/checks/expected.py)."""

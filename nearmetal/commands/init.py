@@ -137,7 +137,7 @@ def place_of(name: str, directory: Path | None) -> Path:
     except naming.NoFileNameError as error:
         raise NearmetalError(str(error)) from None
     for taken in (path, path.with_suffix(".yml")):
-        if os.path.lexists(taken):
+        if not files.is_absent(taken):
             raise NearmetalError(
                 f"{taken} is there, and nothing is overwritten. Fix: move it, or give another "
                 "name: nearmetal init NAME"

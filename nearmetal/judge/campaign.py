@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,6 +23,7 @@ from nearmetal.judge.verdict import CHANGED, GateReport, Likely
 from nearmetal.judge.without_baseline import Bounded, judge_without_baseline
 from nearmetal.model import naming
 from nearmetal.results import Database, Session
+from nearmetal.util import files
 
 #: Sessions among which the one to compare with is looked for, where there is no baseline.
 LOOK_BACK = 20
@@ -32,7 +32,7 @@ LOOK_BACK = 20
 def baseline_of(system: str) -> Baseline | None:
     """The system's baseline; None if it has none. Raises BaselineError for one that is damaged."""
     # A name that is none of a file has no baseline.
-    if naming.stem(system) != system or not os.path.lexists(baselines.path_of(system)):
+    if naming.stem(system) != system or files.is_absent(baselines.path_of(system)):
         return None
     return baselines.load(system)
 

@@ -7,7 +7,6 @@ stored, then the site's lines in `better.yaml`, beside its baselines:
     "gromacs*:ratio": less  # CHECK:VARIABLE, with shell wildcards
 """
 
-import os
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from nearmetal.errors import NearmetalError
 from nearmetal.model import metrics
 from nearmetal.results.session import Session, Value
-from nearmetal.util import suggest
+from nearmetal.util import files, suggest
 
 #: Name of the file, in the directory of the baselines.
 FILE = "better.yaml"
@@ -38,10 +37,7 @@ class Directions:
         from nearmetal.util import documents  # not at the top: PyYAML, which few commands use
 
         fix = "Fix: write lines such as `score: more`, with a unit or CHECK:VARIABLE"
-        # A place that may not be entered is no absent file.
-        try:
-            os.lstat(path)
-        except FileNotFoundError:
+        if files.is_absent(path):
             return cls()
         data = documents.read(path, error=DirectionsError, fix=fix.removeprefix("Fix: "))
         if not isinstance(data, dict):

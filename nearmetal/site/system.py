@@ -262,7 +262,7 @@ def environments_file() -> Path:
     """The file of the environments that all systems share."""
     for directory in directories():
         path = directory.parent / "environments.yaml"
-        if os.path.lexists(path):
+        if not files.is_absent(path):
             break
     return path
 

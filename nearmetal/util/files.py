@@ -31,6 +31,21 @@ class UnfitFileError(OSError):
         return f"{self.filename}: {self.strerror}"
 
 
+def is_absent(path: Path | str) -> bool:
+    """Whether nothing is at a path.
+
+    False where that cannot be known, as below a directory that may not be entered: whoever reads
+    the path then names the fault, which `os.path.lexists` hides.
+    """
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def read(path: Path | str, most: int = MOST_BYTES) -> bytes:
     """The bytes of an ordinary file of at most this size. Raises OSError."""
     with opened(path, most) as source:

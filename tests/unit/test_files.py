@@ -9,6 +9,9 @@ import sys
 import pytest
 
 from nearmetal.errors import of_system
+from nearmetal.judge.baseline import BaselineError
+from nearmetal.judge.campaign import baseline_of
+from nearmetal.results.directions import Directions, DirectionsError
 from nearmetal.util import files
 
 
@@ -126,3 +129,28 @@ def test_what_is_no_ordinary_file_is_not_read(path):
     for reading in (files.read, files.refuse_unfit):
         with pytest.raises(files.UnfitFileError, match=f"^{path}: is .*Fix: "):
             reading(path)
+
+
+@pytest.fixture
+def loop(tmp_path):
+    """A link to itself: nobody knows what is below it, not even root."""
+    link = tmp_path / "loop"
+    link.symlink_to(link)
+    return link
+
+
+def test_a_place_that_cannot_be_looked_at_is_no_absent_file(tmp_path, loop):
+    (tmp_path / "file").touch()
+    assert files.is_absent(tmp_path / "none") and files.is_absent(tmp_path / "file" / "below")
+    assert not any(map(files.is_absent, (tmp_path / "file", loop, loop / "below")))
+
+
+def test_a_baseline_that_cannot_be_looked_at_is_not_taken_for_none(loop, monkeypatch):
+    monkeypatch.setenv("RFM_REFERENCE_PREFIX", str(loop))
+    with pytest.raises(BaselineError):
+        baseline_of("lab")
+
+
+def test_directions_that_cannot_be_looked_at_are_not_taken_for_none(loop):
+    with pytest.raises(DirectionsError):
+        Directions.read(loop / "better.yaml")
