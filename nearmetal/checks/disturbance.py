@@ -125,8 +125,8 @@ def limits(known: Mapping[str, Rule], link_class: str) -> str:
     where NAME is an environment variable that lifts the limit."""
     words = []
     for rule in known.values():
-        elsewhere = rule.link_classes and link_class not in rule.link_classes
-        if rule.most is None or elsewhere:
+        other_class = rule.link_classes and link_class not in rule.link_classes
+        if rule.most is None or other_class:
             continue
         word = f"{rule.name}={rule.most:g}"
         if rule.unless:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +15,10 @@ from nearmetal.commands.common import (
     write,
 )
 from nearmetal.compare import published
-from nearmetal.fleet import findings, node_history
+from nearmetal.fleet import node_history
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
-from nearmetal.fleet.swept import sweeps_of, swept
+from nearmetal.fleet.swept import earlier_sweeps, sweeps_of, swept
 from nearmetal.judge import history
 from nearmetal.judge.baseline import BaselineError
 from nearmetal.judge.campaign import Campaign
@@ -93,27 +92,21 @@ def newest_sweeps(database, sessions: list[Session]) -> dict[str, list[Swept]]:
     return {}
 
 
-def _with_past(database, session: Session, swept: list[Swept]) -> list[Swept]:
+def _with_past(database, session: Session, shown: list[Swept]) -> list[Swept]:
     """The sweeps, with what the nodes that the page shows added in them and in earlier ones."""
-    found = {one.case.where: node_history.Collector(fleet_page.watched(one)) for one in swept}
-    for one in swept:
-        found[one.case.where].add(session.started, one.sweep)
-    for earlier in itertools.islice(results.sessions(database, newest_first=True), MOST_SESSIONS):
-        if all(one.full for one in found.values()):
-            break
-        if not earlier.precedes(session):
-            continue
-        for case in earlier.cases:
-            if case.where not in found or found[case.where].full:
-                continue
-            try:
-                sweep = findings.read(case)
-            except SweepError as error:
-                warn(f"the history of nodes is without session {earlier.uuid}: {error}")
-                continue
-            if sweep:
-                found[case.where].add(earlier.started, sweep)
-    return [replace(one, past=found[one.case.where].found) for one in swept]
+    collectors = {}
+    for one in shown:
+        collector = node_history.Collector(fleet_page.watched(one))
+        collector.add(session.started, one.sweep)
+        collectors[one.case.where] = collector
+    wanted = {where for where, collector in collectors.items() if not collector.full}
+    left_out = "the history of nodes is without session {}"
+    earlier = earlier_sweeps(database, session, wanted, warn, left_out, MOST_SESSIONS)
+    for where, started, sweep in earlier:
+        collectors[where].add(started, sweep)
+        if collectors[where].full:
+            wanted.discard(where)
+    return [replace(one, past=collectors[one.case.where].found) for one in shown]
 
 
 def save(path: Path, html: str) -> None:

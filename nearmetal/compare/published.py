@@ -239,7 +239,7 @@ def bends(session: Session, figures: list[Figure]) -> Iterator[tuple[Case, Figur
         settings = {"placement": placement(case), **parameters(case.check)}
         for figure in chosen:
             wanted = dict(figure.parameters)
-            # The size of the paper's cache, of which the bend is a part.
+            # The bend follows from the cache. The figure gives the size of the paper's.
             wanted.pop("l3_megabytes", None)
             here = figure.check == case.check.split(" ", 1)[0]
             if here and is_alike(wanted, settings):

@@ -31,7 +31,9 @@ BINDING = re.compile(r" %(?:threads_are|binding)=(bound|unbound)(?= |$)")
 
 
 def side_by_side(sessions: list[Session]) -> Session:
-    """Several sessions as one, whose partitions are `SYSTEM:PARTITION@ID`; a single one as it is.
+    """Several sessions as one session. Its partitions are `SYSTEM:PARTITION@ID`.
+
+    A single session is returned as it is.
 
     Raises ResultsError if one session is there twice.
     """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from nearmetal import results
@@ -79,7 +80,8 @@ def swept(database: Database, session: Session, sweeps: Sweeps, warn: Warn) -> l
         after = findings.Compared(seen, [])
         if where in second:
             after = findings.compared(first, second[where][1], error)
-        past = _earlier(database, session, case, warn)
+        earlier = earlier_sweeps(database, session, [where], warn)
+        past = ((started, sweep) for _, started, sweep in earlier)
         dated = findings.dated(after.found, session.started, past, error)
         gone = findings.vanished(seen, after)
         shown = Swept(case, first, dated, where in second, gone, after.unknown)
@@ -87,23 +89,33 @@ def swept(database: Database, session: Session, sweeps: Sweeps, warn: Warn) -> l
     return found
 
 
-def _earlier(
-    database: Database, session: Session, case: Case, warn: Warn
-) -> Iterator[tuple[str, AnySweep]]:
-    """Starts and sweeps of the same case before this session, the newest first.
+def earlier_sweeps(
+    database: Database,
+    session: Session,
+    wanted: Collection[Where],
+    warn: Warn,
+    left_out: str = "session {} is left out",
+    most: int | None = None,
+) -> Iterator[tuple[Where, str, AnySweep]]:
+    """Case, start and sweep of each sweep before this session, the newest first.
 
-    One that cannot be read is named and left out.
+    :arg wanted: identities of the cases. The search ends once the caller has emptied it.
+    :arg warn: receives `left_out` on each session with a sweep that cannot be read.
+    :arg most: sessions that are looked at; None: all.
     """
-    for past in results.sessions(database, newest_first=True):
+    for past in itertools.islice(results.sessions(database, newest_first=True), most):
+        if not wanted:
+            return
         if not past.precedes(session):
             continue
-        same = past.case(case.where)
-        if same is None:
-            continue
-        try:
-            sweep = findings.read(same)
-        except SweepError as error:
-            warn(f"session {past.uuid} is left out: {error}")
-            continue
-        if sweep:
-            yield past.started, sweep
+        for where in sorted(wanted):
+            case = past.case(where)
+            if case is None:
+                continue
+            try:
+                sweep = findings.read(case)
+            except SweepError as error:
+                warn(f"{left_out.format(past.uuid)}: {error}")
+                continue
+            if sweep:
+                yield where, past.started, sweep

@@ -230,8 +230,8 @@ def _refuse_unsuitable(session: Session, keys: set[Key], system: str) -> None:
 def failed(session: Session) -> str:
     """Which case of a session failed, and why; '' if none did."""
     for case in session.failures:
-        # The next baseline includes a case that failed only because the baseline lacks it, or by an
-        # expectation, of which `nearmetal baseline record` warns.
+        # A case that the baseline lacks fails, and belongs into the next one. A case beyond an
+        # expectation does too: `nearmetal baseline record` warns of it.
         if not case.measured or not (case.unreferenced or case.unexpected):
             where = f"{case.check} on {case.partition} with {case.environ}"
             return f"failed: {where}: {first_line(case.failure or '').rstrip('.')}"

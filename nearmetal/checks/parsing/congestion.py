@@ -189,7 +189,7 @@ def _pause(words: list[str]) -> float:
     return seconds
 
 
-#: First word of a line -> number of words that say what it is of, number of values, their reader.
+#: First word of a line -> number of words that name the slot, number of values, their reader.
 LINES = {
     "victim": (5, 3, _slot),
     "tail": (4, 3, _tail),

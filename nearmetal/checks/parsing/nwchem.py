@@ -68,8 +68,8 @@ def parse_nwchem(output: Output) -> NwchemRun:
     Raises ParseError on truncated or non-numeric results, and on a gradient whose sum over the
     atoms is not zero. The check verifies energy and gradient of the molecule.
     """
-    said = FAILED.search(output.text)
-    figures = output.figures(FIGURES, said[1].strip() if said else "")
+    failure = FAILED.search(output.text)
+    figures = output.figures(FIGURES, failure[1].strip() if failure else "")
     energy, gradient = _energy_and_gradient(output.text, figures)
     begin, end = float(figures["nearmetal begin"][1]), float(figures["nearmetal end"][1])
     seconds = numbers.positive(f"{end - begin:.6f}", "the time of the gradient")

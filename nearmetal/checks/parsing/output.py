@@ -225,9 +225,9 @@ class Output:
 
     def incomplete(self, missing: str, reason: str = "") -> ParseError:
         """The error about an output of others that lacks something."""
-        said = f" ({reason})" if reason else ""
+        cause = f" ({reason})" if reason else ""
         return cut_off(
-            f"the output of {self.program} stops before its end{said}, or lines were lost: it "
+            f"the output of {self.program} stops before its end{cause}, or lines were lost: it "
             f"lacks {missing}"
         )
 
