@@ -5,13 +5,12 @@ Pure functions but for `listed` and `in_state`, which ask ReFrame's scheduler.
 
 from __future__ import annotations
 
-import argparse
-import shlex
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from reframe.core import schedulers
 
+from nearmetal.cluster import access
 from nearmetal.cluster.slurm import Node
 
 #: Options of Slurm that keep a job to some nodes of its partition.
@@ -33,17 +32,8 @@ class Chosen:
 
 def asked_for(options: Iterable[str]) -> dict[str, str]:
     """The partition and the nodes that a job's options name, by the long names of the options."""
-    # sbatch's options are many: those that nobody names here are skipped.
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for short, name in (("-p", "partition"), ("-w", "nodelist"), ("-x", "exclude")):
-        parser.add_argument(short, f"--{name}")
-    parser.add_argument("-C", "--constraint")
-    parser.add_argument("--reservation")
-    try:
-        named, _ = parser.parse_known_args(shlex.split(" ".join(options)))
-    except argparse.ArgumentError:  # an option without its value, which Slurm will refuse
-        return {}
-    return {name: value.strip() for name, value in vars(named).items() if value}
+    kept = ("partition", *NARROWING)
+    return {name: value for name, value in access.named(options).items() if name in kept}
 
 
 def choose(
