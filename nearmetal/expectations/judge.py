@@ -168,8 +168,13 @@ def _of_model(expectation: Expectation, case: Measured) -> bool:
 
 
 def _has(parameters: Mapping, wanted: Mapping) -> bool:
-    known = {**DEFAULTS, **parameters}
-    return all(str(known.get(key)) == str(value) for key, value in wanted.items())
+    known = _texts(parameters)
+    return all(known.get(key) == str(value) for key, value in wanted.items())
+
+
+def _texts(parameters: Mapping) -> dict[str, str]:
+    """Parameters of a case as text, with DEFAULTS."""
+    return {key: str(value) for key, value in {**DEFAULTS, **parameters}.items()}
 
 
 def bounds(expectation: Expectation, names: Names) -> Bounds:
@@ -261,6 +266,18 @@ class _Wanted:
             return False
         return _has(case.parameters, dict(self.parameters))
 
+    def traits(self) -> Iterator[tuple]:
+        """Keys of `Others`, each of which holds all of these cases."""
+        yield (self.check,)
+        if self.environ is not None:
+            yield self.check, "environ", self.environ
+        if self.partition is not None:
+            yield self.check, "partition", self.partition
+        if self.link is not None:
+            yield self.check, "link", self.link
+        for name, value in self.parameters:
+            yield self.check, name, value
+
 
 def _wanted(other: Other, case: Measured) -> _Wanted:
     parameters = case.parameters
@@ -284,10 +301,16 @@ class Others:
     """The cases of a session, for expectations over several of them."""
 
     def __init__(self, session: Iterable[Measured]):
-        self._cases: dict[str, list[Measured]] = {}  #: by check
+        #: By the traits of a case: a search through all cases for each of them would take the
+        #: square of their number.
+        self._cases: dict[tuple, list[Measured]] = {}
         self._medians: dict[tuple[_Wanted, str], float | None] = {}
         for case in session:
-            self._cases.setdefault(case.check, []).append(case)
+            parameters = tuple(_texts(case.parameters).items())
+            link = _link(case.place, case.place.extras.get("link_class"))
+            own = _Wanted(case.check, parameters, case.environ, case.partition, link)
+            for trait in own.traits():
+                self._cases.setdefault(trait, []).append(case)
 
     def median(self, other: Other, case: Measured, variable: str) -> float | None:
         """The median of a variable over the cases that `other` names; None without one."""
@@ -295,7 +318,8 @@ class Others:
         # Judged cases that ask for the same cases share the median.
         key = wanted, variable
         if key not in self._medians:
-            cases = [each for each in self._cases.get(wanted.check, ()) if each in wanted]
+            listed = min((self._cases.get(trait, []) for trait in wanted.traits()), key=len)
+            cases = [each for each in listed if each in wanted]
             values = [each.values[variable] for each in cases if variable in each.values]
             self._medians[key] = statistics.median(values) if values else None
         return self._medians[key]

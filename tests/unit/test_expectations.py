@@ -9,7 +9,7 @@ import yaml
 from nearmetal.checkout import CHECKOUT
 from nearmetal.compare import published
 from nearmetal.expectations import entries, expression, hardware, judge
-from nearmetal.expectations.entries import ExpectationError
+from nearmetal.expectations.entries import ExpectationError, Other
 from nearmetal.expectations.judge import Bounds, Measured, Place
 from nearmetal.model import metrics
 
@@ -628,3 +628,21 @@ def test_a_cores_peak_follows_from_its_facts(facts, gflops):
 )
 def test_a_nodes_rate_is_known_where_every_nic_tells_its_own(facts, gbps):
     assert hardware.nic_gbps(facts) == gbps
+
+
+@pytest.mark.parametrize("other", [Other(), Other(link_class="native")], ids=["own", "native"])
+def test_other_cases_are_looked_up_and_not_searched(monkeypatch, other):
+    place, looked_at = Place({"link_class": "native"}), []
+    is_wanted = judge._Wanted.__contains__
+    monkeypatch.setattr(
+        judge._Wanted,
+        "__contains__",
+        lambda wanted, case: looked_at.append(case) or is_wanted(wanted, case),
+    )
+    cases = [
+        Measured("x", place, {"size": str(size)}, "here", f"e{size % 4}", {"v": float(size)})
+        for size in range(200)
+    ]
+    others = judge.Others(cases)
+    assert [others.median(other, case, "v") for case in cases] == [*map(float, range(200))]
+    assert len(looked_at) < 2 * len(cases)
