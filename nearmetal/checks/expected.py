@@ -123,9 +123,9 @@ class Expected(Plugin):
         )
         name = self.display_name
         return Measured(
-            name.split(" ", 1)[0],
+            naming.base_name(name),
             place,
-            dict(naming.PARAMETER.findall(name)),
+            dict(naming.parameters(name)),
             partition.name,
             environ.name,
             values,

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from nearmetal.checkout import REFERENCES
 from nearmetal.errors import NearmetalError
-from nearmetal.model import metrics
-from nearmetal.results import Case, Session, Value, parameters
+from nearmetal.model import metrics, naming
+from nearmetal.results import Case, Session, Value
 from nearmetal.util import documents
 
 SCHEMA = Path(__file__).with_name("published-schema.yaml")
@@ -126,7 +126,7 @@ def load(directory: Path = REFERENCES / "published") -> list[Figure]:
 
 def placement(case: Case) -> str:
     """Placement of a network check's ranks; without a parameter, between nodes."""
-    return parameters(case.check).get("placement", "internode")
+    return naming.parameters(case.check).get("placement", "internode")
 
 
 def workload(
@@ -198,7 +198,7 @@ def beside(session: Session, figures: list[Figure]) -> Iterator[tuple[Case, Valu
     for figure in per_step(figures):
         figures_of.setdefault((figure.check, figure.variable), []).append(figure)
     for case in session.measured:
-        check, settings = case.check.split(" ", 1)[0], parameters(case.check)
+        check, settings = naming.base_name(case.check), naming.parameters(case.check)
         for value in case.values:
             name, named, known = workload(check, settings, value.variable, case.workload)
             for figure in figures_of.get((check, name), ()):
@@ -236,12 +236,12 @@ def bends(session: Session, figures: list[Figure]) -> Iterator[tuple[Case, Figur
     """Each measured case with each figure of a message size where its curve bends."""
     chosen = [figure for figure in figures if figure.variable in BENDS]
     for case in session.measured:
-        settings = {"placement": placement(case), **parameters(case.check)}
+        settings = {"placement": placement(case), **naming.parameters(case.check)}
         for figure in chosen:
             wanted = dict(figure.parameters)
             # The bend follows from the cache. The figure gives the size of the paper's.
             wanted.pop("l3_megabytes", None)
-            here = figure.check == case.check.split(" ", 1)[0]
+            here = figure.check == naming.base_name(case.check)
             if here and is_alike(wanted, settings):
                 yield case, figure
 

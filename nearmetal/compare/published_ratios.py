@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from nearmetal.compare import published
 from nearmetal.compare.published import Figure
-from nearmetal.model import metrics
-from nearmetal.results import Case, Session, Value, base_first, parameters
+from nearmetal.model import metrics, naming
+from nearmetal.results import Case, Session, Value, base_first
 
 
 def _time_ratio(value: Value, base: Value) -> float:
@@ -76,7 +76,7 @@ def beside(session: Session, figures: Iterable[Figure]) -> list[Beside]:
     """
     by_check: dict[str, list[Case]] = {}
     for case in session.measured:
-        by_check.setdefault(case.check.split(" ", 1)[0], []).append(case)
+        by_check.setdefault(naming.base_name(case.check), []).append(case)
     # Without classes of links, the first partition stands for the native one.
     first = next(iter(base_first(session, (case.partition for case in session.cases))), "")
     ratios = []
@@ -126,7 +126,7 @@ def _kind(figure: Figure) -> tuple[str | None, Callable[[Value, Value], float]] 
 def _is_same(figure: Figure, case: Case, value: Value, quantity: str | None) -> bool:
     """Whether a variable is of the figure's quantity and workload."""
     name, _, known = published.workload(
-        figure.check, parameters(case.check), value.variable, case.workload
+        figure.check, naming.parameters(case.check), value.variable, case.workload
     )
     if quantity is not None and name != quantity:
         return False
@@ -155,7 +155,7 @@ class _Counterparts:
         self._small: dict[tuple, list[Case]] = {}
         self._of_class: dict[tuple, list[Case]] = {}
         for case in cases:
-            if parameters(case.check).get("page_size") == "small":
+            if naming.parameters(case.check).get("page_size") == "small":
                 self._small.setdefault((case.place, case.environ), []).append(case)
             if self._has_class(case, self._link_class):
                 self._of_class.setdefault((case.check, case.environ), []).append(case)
@@ -165,7 +165,7 @@ class _Counterparts:
         if self._processes:
             yield case, self._processes
         elif self._of_pages:
-            if parameters(case.check).get("page_size") == "large":
+            if naming.parameters(case.check).get("page_size") == "large":
                 for other in self._small.get((case.place, case.environ), ()):
                     yield other, ""
         elif self._link_class in BASES and self._has_class(case, NATIVE) == self._of_native:

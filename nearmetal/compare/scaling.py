@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from nearmetal.compare.published import Figure
+from nearmetal.model import naming
 from nearmetal.results import Case, Session, Value
 
 #: Unit of a speed-up (nearmetal/model/units.yaml).
@@ -82,7 +83,7 @@ class Reach:
     def beside(self, figures: Iterable[Figure]) -> Iterator[Figure]:
         """The published figures of the same benchmark and class."""
         wanted = {"benchmark": self.case.parameters.get("benchmark"), "class": self.size}
-        check = self.case.check.split(" ", 1)[0]
+        check = naming.base_name(self.case.check)
         for figure in figures:
             same = figure.check == check and {**wanted, **figure.parameters} == wanted
             if same and figure.variable in QUANTITIES:

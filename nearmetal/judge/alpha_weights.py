@@ -143,7 +143,7 @@ class AlphaWeights:
             variables.setdefault(key[0], set()).update(entry.units)
         by_name: dict[str, set[str]] = {}
         for check, names in variables.items():
-            by_name.setdefault(check.split()[0], set()).update(names)
+            by_name.setdefault(naming.base_name(check), set()).update(names)
         for pattern in (*self.only, *self.weights):
             if _matches_any(pattern, variables):
                 continue

@@ -539,7 +539,7 @@ def add_references(document: dict, system: str, key: Key, entry: Entry) -> None:
     """Add a case's references below its class, as ReFrame reads them."""
     check, partition, environ = key
     index = ["$partition", "$environ", *entry.parameters]
-    place = document.setdefault(check.split()[0], {"$index": index})
+    place = document.setdefault(naming.base_name(check), {"$index": index})
     for step in (f"{system}:{partition}", environ, *map(naming.step_of, entry.parameters.values())):
         place = place.setdefault(step, {})
     for name in sorted(entry.values):

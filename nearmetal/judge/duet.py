@@ -14,7 +14,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from nearmetal.compare import published
-from nearmetal.model.naming import plain
+from nearmetal.model import naming
 from nearmetal.results import (
     Case,
     Database,
@@ -22,7 +22,6 @@ from nearmetal.results import (
     Session,
     load_session,
     newest,
-    parameters,
 )
 from nearmetal.results.find import stored
 from nearmetal.stats.judge import JudgeError
@@ -164,7 +163,7 @@ def label(case: Case) -> str:
     """The duet on one line: `pingpong_duet on native with openmpi: environs A openmpi, B mpich`."""
     facts = case.facts
     who = f": {facts['duet']} A {facts['duet.a']}, B {facts['duet.b']}" if "duet.a" in facts else ""
-    return f"{plain(case.check)} on {case.place} with {case.environ}{who}"
+    return f"{naming.plain(case.check)} on {case.place} with {case.environ}{who}"
 
 
 def span(interval: tuple[float, float], text) -> str:
@@ -198,13 +197,13 @@ def row(one: DuetVerdict) -> list[str]:
 
 def context(verdict: DuetVerdict, figures: list[published.Figure]) -> list[str]:
     """Lines with published figures of A and B: context that no verdict depends on."""
-    facts, check = verdict.case.facts, verdict.case.check.split()[0].removesuffix("_duet")
+    facts, check = verdict.case.facts, naming.base_name(verdict.case.check).removesuffix("_duet")
     if facts.get("duet") != "environs":
         return []
     found = published.pairs(
         figures,
         check,
-        dict(parameters(verdict.case.check)),
+        dict(naming.parameters(verdict.case.check)),
         verdict.variable,
         facts["duet.a"],
         facts["duet.b"],

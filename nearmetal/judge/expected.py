@@ -14,7 +14,7 @@ from nearmetal.expectations.judge import Deviation, Measured, Place
 from nearmetal.judge.verdict import EXPECTATION, GateReport, Verdict, worst_first
 from nearmetal.judge.without_baseline import Bounded
 from nearmetal.model import naming
-from nearmetal.results import Case, Session, parameters
+from nearmetal.results import Case, Session
 from nearmetal.site.system import NotDescribed, System
 from nearmetal.util.suggest import shorten
 
@@ -161,9 +161,9 @@ def _measured(
         if not case.measured or partition is None or case.environ not in partition.places:
             continue
         measured = Measured(
-            case.check.split(" ", 1)[0],
+            naming.base_name(case.check),
             partition.places[case.environ],
-            dict(parameters(case.check)),
+            dict(naming.parameters(case.check)),
             case.partition,
             case.environ,
             {value.variable: value.value for value in case.values},
@@ -206,8 +206,8 @@ def displayed(case: Measured) -> str:
 
 def _subject_of(verdict: Verdict) -> tuple:
     """What a verdict shares with the deviations that are about it."""
-    check = verdict.check.split(" ", 1)[0]
-    chosen = frozenset(dict(naming.PARAMETER.findall(verdict.check)).items())
+    check = naming.base_name(verdict.check)
+    chosen = frozenset(naming.parameters(verdict.check).items())
     return check, verdict.partition, verdict.node, verdict.environ, verdict.variable, chosen
 
 

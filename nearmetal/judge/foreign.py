@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 
+from nearmetal.model import naming
 from nearmetal.results import Case
 from nearmetal.util.suggest import shorten
 
 
 def note(cases: Iterable[Case]) -> str:
     """The sentence on what such cases lack; '' if there is none."""
-    names = sorted({case.check.split()[0] for case in cases if case.foreign})
+    names = sorted({naming.base_name(case.check) for case in cases if case.foreign})
     if not names:
         return ""
     return (

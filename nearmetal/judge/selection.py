@@ -99,7 +99,7 @@ def _note(undefined: set[Key], session: Session) -> str:
     lacking = undefined - {case.key for case in session.cases}
     if session.selection or not lacking:
         return ""
-    names = sorted({check.split()[0] for check, *_ in lacking})
+    names = sorted({naming.base_name(check) for check, *_ in lacking})
     return f"in the baseline, but in no file of -c: {', '.join(names)}"
 
 
@@ -156,13 +156,13 @@ def _named(check: str, command: Command) -> bool:
 def _hashcode(check: str) -> str:
     """ReFrame's hash of a check with this display name: `-n /1953a4fc` selects by it."""
     name = naming.PARAMETER.sub("", check)
-    parameters = [f"{key}={value}" for key, value in naming.PARAMETER.findall(check)]
+    parameters = [f"{key}={value}" for key, value in naming.parameters(check).items()]
     return hashlib.sha256("".join([name, *sorted(parameters)]).encode()).hexdigest()[:8]
 
 
 def _replaced(check: str, command: Command) -> bool:
     """Whether -P replaced the value of a parameter that the check itself has."""
-    own = dict(naming.PARAMETER.findall(check))
+    own = naming.parameters(check)
     for words in command.given("parameterize") or ():
         name, _, values = words.partition("=")
         name = name.rpartition(".")[2]

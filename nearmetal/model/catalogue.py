@@ -219,11 +219,11 @@ def variable(display_name: str, name: str) -> Variable | None:
 
     :arg display_name: the check's name with its parameters, `npb %benchmark=ep`.
     """
-    base = display_name.partition(" ")[0]
+    base = naming.base_name(display_name)
     known = check(base)
     if known is None:
         return None
-    parameters = _parameters(display_name)
+    parameters = naming.parameters(display_name)
     if base in names():
         return known.variable(name, parameters)
     # Of a duet. A check may measure a variable that ends so, too.
@@ -246,12 +246,8 @@ def layers(display_name: str = "") -> set[str]:
     if not display_name:
         every = (known.layers({}) for known in map(check, names()) if known)
         return set(itertools.chain.from_iterable(every))
-    known = check(display_name.partition(" ")[0])
-    return known.layers(_parameters(display_name)) if known else {OTHER}
-
-
-def _parameters(display_name: str) -> dict[str, str]:
-    return dict(naming.PARAMETER.findall(display_name))
+    known = check(naming.base_name(display_name))
+    return known.layers(naming.parameters(display_name)) if known else {OTHER}
 
 
 @functools.cache

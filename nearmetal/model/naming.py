@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 #: One parameter of a display name; a value may hold spaces.
 PARAMETER = re.compile(r" %([^\s=]+)=(.*?)(?= %[^\s=]+=|$)")
@@ -37,19 +39,31 @@ class Name:
     @property
     def varied(self) -> dict[str, str]:
         """Variables of the check that `-P` set, with their values."""
-        parameters = PARAMETER.findall(self.check)
-        return {name[1:]: value for name, value in parameters if name.startswith(".")}
+        given = parameters(self.check).items()
+        return {name[1:]: value for name, value in given if name.startswith(".")}
+
+
+@functools.lru_cache(maxsize=65536)
+def base_name(display_name: str) -> str:
+    """The check's own name, without its parameters."""
+    return display_name.partition(" ")[0]
+
+
+@functools.lru_cache(maxsize=65536)
+def parameters(display_name: str) -> Mapping[str, str]:
+    """The parameters in a display name, as text: `pingpong %placement=internode` has one."""
+    return MappingProxyType(dict(PARAMETER.findall(display_name)))
 
 
 @functools.lru_cache(maxsize=65536)
 def parse(display_name: str) -> Name:
     """The parts of a display name such as `tcp %.repeat_no=1 %.part=lab:cc %.nid=n7`."""
-    parameters = dict(PARAMETER.findall(display_name))
-    repeat = parameters.get(".repeat_no", "0")
+    given = parameters(display_name)
+    repeat = given.get(".repeat_no", "0")
     return Name(
         _without(display_name, lambda name: name in (".repeat_no", ".part", ".nid")),
         _without(display_name, lambda name: name.startswith(".")),
-        parameters.get(".nid", ""),
+        given.get(".nid", ""),
         int(repeat) if repeat.isdecimal() else 0,
     )
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from nearmetal.model import catalogue, metrics
-from nearmetal.model.naming import plain  # noqa: F401 - for the pages
-from nearmetal.results import date, parameters  # noqa: F401 - for the pages
+from nearmetal.model.naming import base_name, parameters, plain  # noqa: F401 - for the pages
+from nearmetal.results import date
 from nearmetal.util.text import number, percent  # noqa: F401 - for the pages
 
 #: Least number of samples for a 95 % interval of their median.
@@ -108,11 +108,6 @@ def hover(summary: Summary, name: str) -> str:
 def named(session) -> str:
     """Short name of a session: the beginning of its id, and its start."""
     return f"{session.uuid[:8]}, {date(session.started)}"
-
-
-@lru_cache(maxsize=65536)
-def base_name(check: str) -> str:
-    return check.split(" ", 1)[0]
 
 
 def means(check: str, variable: str) -> str:

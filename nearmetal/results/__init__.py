@@ -1,7 +1,7 @@
 """ReFrame's results database as plain data: sessions, cases and values. It is only read."""
 
 from nearmetal.results.database import Database, default_database
-from nearmetal.results.decode import parameters, parse_session
+from nearmetal.results.decode import parse_session
 from nearmetal.results.directions import FILE as FILE_OF_DIRECTIONS
 from nearmetal.results.directions import Directions, DirectionsError
 from nearmetal.results.find import confirmations, load_session, newest, no_session, sessions
@@ -50,7 +50,6 @@ __all__ = [
     "load_session",
     "newest",
     "no_session",
-    "parameters",
     "parse_session",
     "place",
     "sessions",

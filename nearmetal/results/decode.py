@@ -9,7 +9,6 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 import orjson
 
@@ -172,7 +171,7 @@ def _with_settings(case: Case, line: str) -> Case:
     """A case of others with what the session's command sets in it: it may be another workload."""
     if not case.foreign:
         return case
-    return replace(case, facts={**case.facts, **settings.fact(line, case.check.split()[0])})
+    return replace(case, facts={**case.facts, **settings.fact(line, naming.base_name(case.check))})
 
 
 def _ambiguous(case: Case, count: int) -> Case:
@@ -188,12 +187,6 @@ def _ambiguous(case: Case, count: int) -> Case:
             "check, differ"
         ),
     )
-
-
-@functools.lru_cache(maxsize=65536)
-def parameters(check: str) -> Mapping[str, str]:
-    """The parameters in a display name, as text: `pingpong %placement=internode` has one."""
-    return MappingProxyType(dict(naming.PARAMETER.findall(check)))
 
 
 class Outcome:
@@ -267,7 +260,7 @@ class Outcome:
         for key, ours in WORKLOAD.items():
             if number := typed_json.number(self.data, key, self.place, 0):
                 workload[ours] = number
-        texts = parameters(name.check).items()
+        texts = naming.parameters(name.check).items()
         return Case(
             check=name.check,
             partition=self.name("partition"),
@@ -430,7 +423,7 @@ class Outcome:
         # A check of others has one value a run, without samples.
         if not samples and self.foreign:
             samples = (value,)  # one launch
-        renamed = RENAMED.get((name.check.split(" ", 1)[0], variable), (variable, unit))
+        renamed = RENAMED.get((naming.base_name(name.check), variable), (variable, unit))
         return Value(
             check=name.check,
             environ=self.name("environ"),

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from nearmetal.errors import NearmetalError
-from nearmetal.model import metrics
+from nearmetal.model import metrics, naming
 from nearmetal.results.session import Session, Value
 from nearmetal.util import files, suggest
 
@@ -78,5 +78,5 @@ def _matches(pattern: str, value: Value) -> bool:
     check, colon, variable = pattern.partition(":")
     return bool(colon) and (
         fnmatchcase(value.variable, variable)
-        and (fnmatchcase(value.check, check) or fnmatchcase(value.check.split()[0], check))
+        and (fnmatchcase(value.check, check) or fnmatchcase(naming.base_name(value.check), check))
     )

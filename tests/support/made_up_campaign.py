@@ -11,7 +11,7 @@ import statistics
 from nearmetal import results
 from nearmetal.judge.history import ChangePoint
 from nearmetal.judge.verdict import VERDICT_NAMES, GateReport, Verdict
-from nearmetal.model import metrics
+from nearmetal.model import metrics, naming
 from tests.support.large_database import TEMPLATE, made_up
 
 STREAM = {
@@ -238,7 +238,7 @@ def of_every_check() -> results.Session:
                     _curve(check, worse),
                     None,
                     None,
-                    parameters=results.parameters(check),
+                    parameters=naming.parameters(check),
                     link_class=place,
                 )
             )
