@@ -238,17 +238,23 @@ class pingpong(Pages, JavaSettings, NearmetalCheck):
             )
         if self.is_dry_run():
             return
-        if all(run.sockets for run in self.runs):
-            self.define("socket_latency", "us", _socket_us, lambda run: run.sockets[1])
-            self.define(
-                "latency_over_sockets",
-                "x sockets",
-                lambda run: run.startup_latency_us / _socket_us(run),
-            )
         sizes = filter(None, self.runs[0].rows)
         self.curves = {
             "half_round_trip_us": self.curve(lambda run, size: run.latency_us(size), sizes)
         }
+
+    # Not in name_variables, which a duet calls for A and for B: where one of them sends over no
+    # sockets, these form no pairs.
+    @builtin.run_before("performance")
+    def name_sockets(self):
+        if self.is_dry_run() or not all(run.sockets for run in self.runs):
+            return
+        self.define("socket_latency", "us", _socket_us, lambda run: run.sockets[1])
+        self.define(
+            "latency_over_sockets",
+            "x sockets",
+            lambda run: run.startup_latency_us / _socket_us(run),
+        )
 
     @builtin.performance_function("us")
     def startup_latency(self):
