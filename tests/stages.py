@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tabulate import tabulate
 
@@ -77,10 +78,13 @@ def tier(directory: str, *words: str) -> list[str]:
     return [*PYTEST, *words, *OPTIONS, f"tests/{directory}"]
 
 
-def measured(name: str, directory: str, *words: str, waits: bool = False) -> Stage:
+def measured(
+    name: str, directory: str, *words: str, beside: bool = False, waits: bool = False
+) -> Stage:
     """Tests that measure. Failed ones run once more, one at a time."""
     command = tier(directory, *words)
-    return Stage(name, [*command, FORGET], again=[*command, FAILED, "-n", "0"], waits=waits)
+    again = [*command, FAILED, "-n", "0"]
+    return Stage(name, [*command, FORGET], again=again, beside=beside, waits=waits)
 
 
 VERSIONS = Stage("versions", [*MAKE, "versions"])
@@ -94,9 +98,10 @@ SETS = {
         Stage("unit", tier("unit", "-n", "auto", "-m", "not whole")),
         measured("host", "host", "-m", "not whole", *TOGETHER, waits=True),
         Stage("lab up", [*MAKE, "lab-up"]),
+        # Tests on a node wait for one processor. Those of the lab want both for themselves.
+        measured("browser", "browser", "-m", "not whole", beside=True),
         on_a_node("node", "not whole"),
-        measured("browser", "browser", "-n", "auto", "-m", "not whole"),
-        measured("lab", "lab", "-m", "not whole"),
+        measured("lab", "lab", "-m", "not whole", waits=True),
     ],
     "whole": [
         Stage(
@@ -130,6 +135,7 @@ class End:
     result: str
     seconds: float
     unsteady: list[str]
+    printed: str  #: by a stage that ran beside others
 
 
 def announce(stage: Stage, command: Sequence[str]) -> dict[str, str]:
@@ -138,28 +144,19 @@ def announce(stage: Stage, command: Sequence[str]) -> dict[str, str]:
     return {**os.environ, **dict(stage.settings)}
 
 
-def call(stage: Stage, command: Sequence[str]) -> int:
-    """The exit code of a command of the stage."""
+def call(stage: Stage, command: Sequence[str]) -> tuple[int, str]:
+    """The exit code of a command of the stage, and what it printed if it runs beside others."""
+    beside: dict[str, Any] = {}
+    if stage.beside:
+        beside = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+            "errors": "replace",
+        }
     environment = announce(stage, command)
-    return subprocess.run(command, cwd=CHECKOUT, env=environment, check=False).returncode
-
-
-def run_beside(stage: Stage) -> tuple[End, str]:
-    """How a stage ended that runs beside others, and what it printed."""
-    started = time.monotonic()
-    done = subprocess.run(
-        stage.command,
-        cwd=CHECKOUT,
-        env=announce(stage, stage.command),
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    result = "failed" if done.returncode else "passed"
-    return End(stage.name, result, time.monotonic() - started, []), done.stdout
+    done = subprocess.run(command, cwd=CHECKOUT, env=environment, check=False, text=True, **beside)
+    return done.returncode, done.stdout or ""
 
 
 def failed_tests(cache: Path) -> list[str]:
@@ -170,34 +167,34 @@ def failed_tests(cache: Path) -> list[str]:
 
 def run(stage: Stage) -> End:
     started = time.monotonic()
-    code = call(stage, stage.command)
+    code, printed = call(stage, stage.command)
     unsteady = failed_tests(stage.cache) if code == SOME_FAILED and stage.again else []
     if unsteady and len(unsteady) <= MOST_REPEATED:
-        code = call(stage, stage.again)
+        code, repeated = call(stage, stage.again)
+        printed += repeated
     if code:
         unsteady = []
     result = "failed" if code else "passed"
     if OPTIONS and code == NONE_CHOSEN:
         result = "no test chosen"
-    return End(stage.name, result, time.monotonic() - started, unsteady)
+    return End(stage.name, result, time.monotonic() - started, unsteady, printed)
 
 
 def run_all(stages: Sequence[Stage]) -> list[End]:
     """Run them; their ends, in the order in which they were waited for."""
     ends: list[End] = []
     with ThreadPoolExecutor() as pool:
-        beside: list[Future[tuple[End, str]]] = []
+        beside: list[Future[End]] = []
 
         def wait() -> None:
             for future in beside:
-                end, printed = future.result()
-                print(f"== {end.stage} printed:\n{printed}", flush=True)
-                ends.append(end)
+                ends.append(future.result())
+                print(f"== {ends[-1].stage} printed:\n{ends[-1].printed}", flush=True)
             beside.clear()
 
         for stage in stages:
             if stage.beside:
-                beside.append(pool.submit(run_beside, stage))
+                beside.append(pool.submit(run, stage))
                 continue
             if stage.waits:
                 wait()
