@@ -175,6 +175,8 @@ def test_a_module_below_the_stored_working_directory_is_never_run(place, monkeyp
     (place / "nearmetal" / "__init__.py").touch()
     (evil.parent / "__init__.py").touch()
     monkeypatch.setattr(rerun, "ran_in_lab", lambda session: True)
+    # The same module, which measures nothing in a lab that runs beside this test.
+    monkeypatch.setattr(rerun, "LAB_EXEC", (*rerun.LAB_EXEC[:-1], "--help"))
     database = planted(place, hostname="login", cmdline=f"reframe -c {CHECKS} -r")
     code, said = gate(monkeypatch, capsys, "gate", "--confirm", "--database", database)
     assert code == 2 and not (place / "started").exists(), said
