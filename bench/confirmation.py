@@ -10,8 +10,8 @@ import numpy as np
 
 from bench import noise as bench_noise
 from nearmetal.judge import confirm, record
+from nearmetal.judge.against_baseline import Fresh
 from nearmetal.judge.baseline import Baseline
-from nearmetal.judge.by_baseline import Fresh
 from nearmetal.judge.campaign import Campaign
 from nearmetal.results import Case, Session, Value
 from nearmetal.stats.plan import BASELINE_SESSIONS

@@ -26,7 +26,7 @@ from bench.drill import __main__ as drill
 from nearmetal import results
 from nearmetal.judge import render
 from nearmetal.judge.campaign import Campaign
-from nearmetal.judge.explain.ranking import UNKNOWN
+from nearmetal.judge.explain.rules import UNKNOWN
 from nearmetal.judge.verdict import GateReport, Likely
 from nearmetal.lab.namespaces import LabError
 from nearmetal.locks import images_lock
@@ -227,7 +227,7 @@ def report_of(path: Path) -> GateReport:
     session = next(results.sessions(database, newest_first=True))
     campaign = Campaign.of(session, database)
     report = campaign.verdicts()
-    return replace(report, causes=campaign.causes(report))
+    return replace(report, causes=campaign.causes(report, campaign.on_other_nodes(report)))
 
 
 def try_out(one: dict, held: bool, say: Callable[[str], None]) -> Outcome:

@@ -17,14 +17,11 @@ HEADERS = (
     *("sessions", "days", "span", "between repeats", "finds", "recorded"),
 )
 
-#: Verdicts of a session that `--add` takes.
-ADDED = {"ok", "watched", "xfail", "not judged", "inconclusive"}
-
 
 def record(arguments) -> int:
     """Write the baseline from some sessions, or its bounds anew."""
     # Not at the top: NumPy and SciPy, which `show` does not use.
-    from nearmetal.judge import fresh
+    from nearmetal.judge import confirm
     from nearmetal.judge import record as recording
     from nearmetal.site.system import obsolete_keys
 
@@ -40,21 +37,21 @@ def record(arguments) -> int:
     before = baseline.Baseline(system, path, {})
     if arguments.add:
         before = baseline.load(system, directory)
-        sessions, left_out = _to_add(arguments, before)
+        sessions, left_out = recording.to_add(arguments.database, before, arguments.session)
     else:
         since = seconds(arguments.since) if arguments.since else None
         sessions = recording.choose(arguments.database, system, arguments.session, since)
         if path.exists():
             before = baseline.load(system, directory, any_bounds=True)
     # What a confirmation refuted is no sample of a baseline.
-    sessions = fresh.with_confirmations(sessions, arguments.database)
+    sessions = confirm.with_confirmations(sessions, arguments.database)
     after, notes = recording.record(
         sessions, before, arguments.leave_out_noisy or arguments.add, arguments.add
     )
     baseline.save(after)
     for note in [*left_out, *notes, *obsolete_keys(system)]:
         print(f"note: {note}")
-    for warning in _sick(system, sessions):
+    for warning in recording.sick(system, sessions):
         print(f"warning: {warning}")
     ids = ", ".join(session.uuid[:8] for session in sessions)
     print(
@@ -79,74 +76,6 @@ def _refuse_pairs(arguments) -> None:
     ]:
         if void:
             raise NearmetalError(f"{fault}. Fix: leave the other one out")
-
-
-def _to_add(arguments, before: baseline.Baseline) -> tuple[list[Session], list[str]]:
-    """The sessions that `--add` adds, oldest first, and notes on those that are left out.
-
-    These are the named ones, or those after the baseline's. Each must be clean by the gate.
-    Raises BaselineError.
-    """
-    # Not at the top: NumPy and SciPy.
-    from nearmetal.judge import pooled
-    from nearmetal.judge import record as recording
-    from nearmetal.judge.campaign import Campaign
-    from nearmetal.judge.expected import Expectations
-
-    system = before.system
-    if arguments.session:
-        sessions = recording.choose(arguments.database, system, arguments.session)
-    else:
-        past = [one for one in results.sessions(arguments.database) if one.system == system]
-        sessions = pooled.since(before, past)
-    expectations = Expectations.of(system)
-
-    def why_not(session: Session) -> str:
-        if session.uuid in before.sessions:
-            return "is in the baseline already"
-        if why := recording.unfit(session):
-            return why
-        report = Campaign(session, before, arguments.database, expectations).verdicts()
-        names = {verdict.name for verdict in report.verdicts} - ADDED
-        return f"is not ok: {', '.join(sorted(names))}" if names else recording.failed(session)
-
-    chosen, notes = [], []
-    for session in sessions:
-        if why := why_not(session):
-            notes.append(f"session {session.uuid} is left out: it {why}")
-        else:
-            chosen.append(session)
-    if not chosen:
-        raise baseline.BaselineError(
-            f"{'; '.join([f'{before.path}: no session to add', *notes])}. "
-            f"Fix: run `reframe -c reframe_checks -r --system {system}` again"
-        )
-    return chosen, notes
-
-
-def _sick(system: str, sessions: list[Session]) -> list[str]:
-    """Sentences on what the baseline would bless though it is beyond expectations."""
-    # Not at the top: ReFrame, which `show` does not use.
-    from nearmetal.judge.expected import Expectations, displayed, read_partitions
-
-    try:
-        expectations = Expectations(read_partitions(system))
-    except NearmetalError as error:
-        return [f"the sessions are not held against expectations: {error}"]
-    texts: dict[tuple[str, str, str], list[str]] = {}
-    for session in sessions:
-        for deviation in expectations.deviations(session):
-            case, name = deviation.case, deviation.expectation.name
-            where = f"{displayed(case)} | {case.partition} | {case.environ}"
-            texts.setdefault((where, deviation.variable, name), []).append(str(deviation))
-    warnings = []
-    for (where, _, name), seen in texts.items():
-        warnings.append(
-            f"the baseline blesses what may be a sick system: {where}: {seen[-1]}; so in "
-            f"{len(seen)} of {len(sessions)} sessions. Fix: repair it and record anew, or give the "
-            f"site's own bound of {name} (`expected` in the partition's extras)"
-        )
-    return warnings
 
 
 def _write_references(arguments, system: str, directory: Path) -> int:

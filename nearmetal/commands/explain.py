@@ -27,7 +27,7 @@ def _of_system(arguments, reports: list[GateReport]) -> int:
     """Print the causes on one system, and add its report."""
     campaign = Campaign.of(session_of(arguments), arguments.database)
     report = campaign.verdicts()
-    report = replace(report, causes=campaign.causes(report))
+    report = replace(report, causes=campaign.causes(report, campaign.on_other_nodes(report)))
     reports.append(report)
     print(f"{headline(report)}\n{subject(report)}\n\n{render.table(report)}")
     for note in report.notes:

@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 
 from nearmetal.commands.common import judge_each, refuse_same, session_of, warn, write
-from nearmetal.judge import confirm, fresh, history, render, rerun
+from nearmetal.judge import confirm, history, render, rerun
 from nearmetal.judge.alpha_weights import AlphaWeights
 from nearmetal.judge.campaign import Campaign
 from nearmetal.judge.expected import numbers_of
@@ -45,17 +45,17 @@ def _of_system(arguments, reports: list[GateReport]) -> int:
     weights = AlphaWeights.of(arguments.only, arguments.weight)
     campaign = Campaign.of(session_of(arguments), database, weights)
     report = campaign.verdicts()
-    notes = [weights.note(campaign.baseline)]
     fault: rerun.ConfirmError | None = None
+    if arguments.confirm and campaign.baseline is not None:
+        try:
+            report = _confirmed(arguments, campaign, report)
+        except rerun.ConfirmError as error:
+            fault = error
+    other_nodes = campaign.on_other_nodes(report)
+    notes = [weights.note(campaign.baseline), *confirm.notes(other_nodes)]
     if campaign.baseline is not None:
-        if arguments.confirm:
-            try:
-                report = _confirmed(arguments, campaign, report)
-            except rerun.ConfirmError as error:
-                fault = error
-        notes += fresh.notes(campaign.on_other_nodes(report))
         notes += history.sentences(campaign.moved())
-    report = campaign.explained(report).noting(*notes, *database.notes())
+    report = campaign.explained(report, other_nodes).noting(*notes, *database.notes())
     if reports:
         print()
     reports.append(report)
@@ -68,7 +68,6 @@ def _of_system(arguments, reports: list[GateReport]) -> int:
 
 def _confirmed(arguments, campaign: Campaign, report: GateReport) -> GateReport:
     """The report after `--confirm` measured the suspicious cases again."""
-    reframe = arguments.reframe or rerun.reframe_of(campaign.session, arguments.database)
 
     # These files stay if the command is killed before its end.
     def write_so_far(so_far: GateReport) -> None:
@@ -76,7 +75,7 @@ def _confirmed(arguments, campaign: Campaign, report: GateReport) -> GateReport:
 
     write_so_far(report)
     return campaign.confirm(
-        reframe,
+        arguments.reframe,
         confirm.Bounds(arguments.most, arguments.rounds, arguments.within),
         lambda line: print(line, flush=True),
         arguments.confirm,
@@ -92,10 +91,13 @@ def _write(arguments, reports: list[GateReport], code: int) -> None:
     # The command's code says more than the verdict: an error may have ended the command.
     if len(reports) == 1:
         reports = [replace(reports[0], ended=code)]
-    write(arguments.json, lambda: _document(reports, code))
-    write(arguments.junit, lambda: render.junit(reports))
-    write(arguments.markdown, lambda: "\n".join(map(render.markdown, reports)))
-    write(arguments.openmetrics, lambda: render.openmetrics(reports, numbers_of))
+    for path, text_of in (
+        (arguments.json, lambda: _document(reports, code)),
+        (arguments.junit, lambda: render.junit(reports)),
+        (arguments.markdown, lambda: "\n".join(map(render.markdown, reports))),
+        (arguments.openmetrics, lambda: render.openmetrics(reports, numbers_of)),
+    ):
+        write(path, text_of)
 
 
 def _document(reports: list[GateReport], code: int) -> str:

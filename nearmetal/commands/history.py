@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nearmetal import results
 from nearmetal.commands.common import newest_is_missing, of_each_system, sessions_of_system
-from nearmetal.judge import fresh, history
+from nearmetal.judge import confirm, history
 from nearmetal.judge.baseline import BaselineError
 from nearmetal.judge.campaign import Campaign, baseline_of
 from nearmetal.results import Database, Session
@@ -35,7 +35,7 @@ def _of_system(arguments, several: bool) -> int:
 
 def _vanished(sessions: Sequence[Session], database: Database) -> list[str]:
     """What vanished when sessions of a system were measured again, by its present baseline."""
-    confirmations = fresh.by_confirmed(database)
+    confirmations = confirm.by_confirmed(database)
     confirmed = [one for one in sessions if one.uuid in confirmations]
     if not confirmed:
         return []

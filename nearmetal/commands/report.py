@@ -15,21 +15,14 @@ from nearmetal.commands.common import (
     write,
 )
 from nearmetal.compare import published
-from nearmetal.fleet import node_history
-from nearmetal.fleet.render import Swept
-from nearmetal.fleet.sweep import SweepError
-from nearmetal.fleet.swept import earlier_sweeps, sweeps_of, swept
+from nearmetal.fleet.swept import newest_sweeps
 from nearmetal.judge import history
 from nearmetal.judge.baseline import BaselineError
 from nearmetal.judge.campaign import Campaign
 from nearmetal.judge.expected import numbers_of
 from nearmetal.judge.verdict import GateReport, Verdict
-from nearmetal.report import fleet as fleet_page
 from nearmetal.report import index, page
 from nearmetal.results import Session
-
-#: Most sessions in which earlier sweeps are looked for.
-MOST_SESSIONS = 1000
 
 
 def run(arguments) -> int:
@@ -74,39 +67,9 @@ def _write(arguments, sessions: list[Session], path: Path) -> tuple[GateReport |
     report = _report(arguments, sessions[-1], missing)
     changes, figures = history.change_points(sessions), published.load()
     numbers = functools.partial(numbers_of, sessions[-1].system)
-    sweeps = newest_sweeps(arguments.database, sessions)
+    sweeps = newest_sweeps(arguments.database, sessions, warn)
     save(path, page.render(sessions, report, changes, figures, numbers=numbers, fleet=sweeps))
     return report, missing
-
-
-def newest_sweeps(database, sessions: list[Session]) -> dict[str, list[Swept]]:
-    """The sweeps of the newest session that has any, by its id. What cannot be read is said."""
-    for session in reversed(sessions):
-        if any(case.of_fleet for case in session.cases):
-            try:
-                shown = swept(database, session, sweeps_of(session), warn)
-                return {session.uuid: _with_past(database, session, shown)}
-            except SweepError as error:
-                warn(f"the page of the fleet is left out: {error}")
-                return {}
-    return {}
-
-
-def _with_past(database, session: Session, shown: list[Swept]) -> list[Swept]:
-    """The sweeps, with what the nodes that the page shows added in them and in earlier ones."""
-    collectors = {}
-    for one in shown:
-        collector = node_history.Collector(fleet_page.watched(one))
-        collector.add(session.started, one.sweep)
-        collectors[one.case.where] = collector
-    wanted = {where for where, collector in collectors.items() if not collector.full}
-    left_out = "the history of nodes is without session {}"
-    earlier = earlier_sweeps(database, session, wanted, warn, left_out, MOST_SESSIONS)
-    for where, started, sweep in earlier:
-        collectors[where].add(started, sweep)
-        if collectors[where].full:
-            wanted.discard(where)
-    return [replace(one, past=collectors[one.case.where].found) for one in shown]
 
 
 def save(path: Path, html: str) -> None:
@@ -127,7 +90,9 @@ def _report(arguments, session: Session, missing: str) -> GateReport | None:
     except BaselineError as error:
         warn(f"not judged: {error}")
         return None
-    report = campaign.explained(campaign.verdicts()).noting(*arguments.database.notes())
+    report = campaign.verdicts()
+    report = campaign.explained(report, campaign.on_other_nodes(report))
+    report = report.noting(*arguments.database.notes())
     if missing:
         report = replace(report, verdicts=(Verdict.incomplete(missing), *report.verdicts))
     return report

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from nearmetal import results
-from nearmetal.fleet import fabric, findings
+from nearmetal.fleet import fabric, findings, node_history
 from nearmetal.fleet.findings import AnySweep
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import SweepError
@@ -18,6 +18,10 @@ from nearmetal.results import Case, Database, Session
 
 #: Case and sweep, by the case's identity.
 Sweeps = dict[Where, tuple[Case, AnySweep]]
+#: Most nodes of a sweep whose history is shown.
+LISTED = 10
+#: Most sessions in which earlier sweeps are looked for.
+MOST_SESSIONS = 1000
 #: Receives a sentence on what is left out or begins.
 Warn = Callable[[str], None]
 
@@ -119,3 +123,49 @@ def earlier_sweeps(
                 continue
             if sweep:
                 yield where, past.started, sweep
+
+
+def watched(swept: Swept) -> list[str]:
+    """The nodes whose history is shown: those that are named, then the slowest."""
+    sweep = swept.sweep
+    named = list(itertools.chain.from_iterable(finding.nodes for finding in swept.found))[:LISTED]
+    if sweep.measures:
+        slowest = node_history.slowest(node_history.ways(sweep), LISTED)
+        named += [sweep.nodes[node] for node in slowest]
+    known = set(sweep.nodes)
+    return [name for name in dict.fromkeys(named) if name in known]
+
+
+def newest_sweeps(
+    database: Database, sessions: Sequence[Session], warn: Warn
+) -> dict[str, list[Swept]]:
+    """The sweeps of the newest session that has any, by its id; {} if they cannot be read.
+
+    :arg warn: receives what cannot be read.
+    """
+    for session in reversed(sessions):
+        if any(case.of_fleet for case in session.cases):
+            try:
+                shown = swept(database, session, sweeps_of(session), warn)
+                return {session.uuid: _with_past(database, session, shown, warn)}
+            except SweepError as error:
+                warn(f"the page of the fleet is left out: {error}")
+                return {}
+    return {}
+
+
+def _with_past(database: Database, session: Session, shown: list[Swept], warn: Warn) -> list[Swept]:
+    """The sweeps, with what their watched nodes added in them and in earlier ones."""
+    collectors = {}
+    for own in shown:
+        collector = node_history.Collector(watched(own))
+        collector.add(session.started, own.sweep)
+        collectors[own.case.where] = collector
+    wanted = {where for where, collector in collectors.items() if not collector.full}
+    left_out = "the history of nodes is without session {}"
+    earlier = earlier_sweeps(database, session, wanted, warn, left_out, MOST_SESSIONS)
+    for where, started, sweep in earlier:
+        collectors[where].add(started, sweep)
+        if collectors[where].full:
+            wanted.discard(where)
+    return [replace(own, past=collectors[own.case.where].found) for own in shown]

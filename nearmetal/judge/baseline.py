@@ -127,7 +127,7 @@ class Entry:
             groups.setdefault(label, []).extend(values)
         return list(groups.values())
 
-    def least_drift(self, variable: str) -> float:
+    def assumed_drift(self, variable: str) -> float:
         """The drift that is assumed of the variable, at least; 0: its days show it."""
         return plan.least_drift(len(self.by_day(variable)), len(self.by_level(variable)))
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from nearmetal import results
 from nearmetal.expectations.entries import ExpectationError
 from nearmetal.judge import baseline as baselines
-from nearmetal.judge import confirm, fresh, native_ratio, pooled, selection
+from nearmetal.judge import confirm, native_ratio, rerun, selection
+from nearmetal.judge.against_baseline import Fresh, Terms, judge_pooled, judge_session, since
 from nearmetal.judge.alpha_weights import AlphaWeights
 from nearmetal.judge.baseline import Baseline
-from nearmetal.judge.by_baseline import Fresh, Terms, judge_session
+from nearmetal.judge.confirm import OnOtherNodes, Remeasured, Vanished
 from nearmetal.judge.days import Day, Drifts, day_of, drifts
 from nearmetal.judge.expected import Expectations
-from nearmetal.judge.explain import prior_state, ranking, rules, symptoms
-from nearmetal.judge.fresh import OnOtherNodes, Remeasured, Vanished
+from nearmetal.judge.explain import rules, symptoms
 from nearmetal.judge.history import ChangePoint, change_points
 from nearmetal.judge.verdict import CHANGED, GateReport, Likely
 from nearmetal.judge.without_baseline import Bounded, judge_without_baseline
@@ -97,25 +97,27 @@ class Campaign:
         """The system's sessions up to this one, oldest first."""
         if self.history is None:
             return [self.session]
-        found = []
+        past = []
         for session in results.sessions(self.history):
             # By the order of storage: a clock may have been wrong.
             if session.system == self.session.system and session.order <= self.session.order:
-                found.append(session)
-        return found
+                past.append(session)
+        return past
 
     @cached_property
     def since_baseline(self) -> list[Session]:
         """The sessions after the baseline's, up to this one."""
         assert self.baseline is not None
-        return pooled.since(self.baseline, self.past)
+        return since(self.baseline, self.past)
 
     @cached_property
     def earlier(self) -> list[Session]:
         """The sessions between the baseline and this one, as their confirmations left them."""
         # The session itself has samples of its own, and fresh ones beside them.
         between = [session for session in self.since_baseline if session.uuid != self.session.uuid]
-        return fresh.with_confirmations(between, self.history) if self.history else between
+        if self.history is None:
+            return between
+        return confirm.with_confirmations(between, self.history)
 
     @cached_property
     def session_before(self) -> Session | None:
@@ -124,16 +126,16 @@ class Campaign:
             return None
         cases = {case.where for case in self.session.cases if case.measured}
         newest = results.sessions(self.history, newest_first=True)
-        before = (one for one in newest if one.precedes(self.session))
-        found, most = None, 0
-        for one in itertools.islice(before, LOOK_BACK):
-            shared = len(cases.intersection(case.where for case in one.cases if case.counts))
+        before = filter(lambda session: session.precedes(self.session), newest)
+        nearest, most = None, 0
+        for session in itertools.islice(before, LOOK_BACK):
+            shared = len(cases.intersection(case.where for case in session.cases if case.counts))
             if shared > most:
-                found, most = one, shared
+                nearest, most = session, shared
             # No older one can share more.
             if most == len(cases):
                 break
-        return found
+        return nearest
 
     def stored(self) -> Remeasured:
         """What the stored confirmations of the session measured. Raises ResultsError."""
@@ -153,7 +155,8 @@ class Campaign:
 
         :arg fresh: samples of its confirmations.
         """
-        return pooled.judge_pooled(self.judge_alone(fresh), self.terms, self.earlier, fresh)
+        report = self.judge_alone(fresh)
+        return judge_pooled(report, self.terms, self.earlier, fresh)
 
     def verdicts(self, fresh: Fresh | None = None) -> GateReport:
         """The report against baseline or session before, and expectations.
@@ -161,8 +164,9 @@ class Campaign:
         :arg fresh: samples of its confirmations; default: those in the database.
         """
         if self.baseline is not None:
-            samples = self.stored().samples if fresh is None else fresh
-            return self.expectations.apply(self.judge_against_baseline(samples))
+            if fresh is None:
+                fresh = self.stored().samples
+            return self.expectations.apply(self.judge_against_baseline(fresh))
         expectations, bounded = self.expectations, Bounded()
         try:
             bounded = expectations.bounded(self.session)
@@ -173,7 +177,7 @@ class Campaign:
 
     def confirm(
         self,
-        reframe: list[str],
+        reframe: list[str] | None,
         bounds: confirm.Bounds,
         say: Callable[[str], None],
         which: str,
@@ -181,9 +185,11 @@ class Campaign:
     ) -> GateReport:
         """The report after suspicious cases were measured again. Needs a baseline.
 
+        :arg reframe: the command that starts ReFrame; None: the one of the session's host.
         :raises ConfirmError: nothing was measured again.
         """
         assert self.history is not None
+        reframe = reframe or rerun.reframe_of(self.session, self.history)
         clock = confirm.Clock(bounds.within)
         # Without expectations: what deviates may have regressed, too, and is measured again.
         report = confirm.measure_again(
@@ -203,22 +209,25 @@ class Campaign:
     def vanished(self, confirmations: list[Session]) -> list[Vanished]:
         """Changes of the session that its stored confirmations did not show."""
         remeasured = Remeasured.of(self.session, confirmations)
-        seen = []
+        changed = []
         for verdict in self.judge_against_baseline({}).verdicts:
             if verdict.name in CHANGED and verdict.where in remeasured.repeats:
-                seen.append(verdict)
+                changed.append(verdict)
         # Judging once more takes as long as a gate.
-        if not seen:
+        if not changed:
             return []
         report = self.judge_against_baseline(remeasured.samples)
-        return fresh.vanished(report, seen, remeasured)
+        return confirm.vanished(report, changed, remeasured)
 
     def on_other_nodes(self, report: GateReport) -> list[OnOtherNodes]:
         """What other nodes showed of each regressed variable that they measured."""
         if self.baseline is None or self.history is None:
             return []
-        cases = fresh.measured_on_other_nodes(self.session, self.history)
-        return fresh.on_other_nodes(report, cases, self.baseline, self.drifts) if cases else []
+        cases = confirm.measured_on_other_nodes(self.session, self.history)
+        # The drifts take time.
+        if not cases:
+            return []
+        return confirm.on_other_nodes(report, cases, self.baseline, self.drifts)
 
     def moved(self) -> list[ChangePoint]:
         """Change points of the judged variables after the baseline's sessions, and creeps."""
@@ -233,20 +242,27 @@ class Campaign:
                 points.append(point)
         return points
 
-    def causes(self, report: GateReport) -> tuple[Likely, ...]:
-        """The likely causes of what got worse. Raises RulesError."""
+    def causes(self, report: GateReport, other_nodes: list[OnOtherNodes]) -> tuple[Likely, ...]:
+        """The likely causes of what got worse. Raises RulesError.
+
+        :arg other_nodes: what these showed of the report's regressed variables.
+        """
         if not any(map(symptoms.calls, report.verdicts)):
             return ()
-        known, past = rules.load(), results.sessions(self.history) if self.history else ()
-        earlier = (session for session in past if session.precedes(self.session))
+        known = rules.load()
+        earlier: Iterable[Session] = ()
+        if self.history is not None:
+            past = results.sessions(self.history)
+            earlier = filter(lambda session: session.precedes(self.session), past)
         # Facts, evidence and curves of a healthy state.
-        then = prior_state.before(self.session, self.baseline, earlier)
-        shown = fresh.signs(self.on_other_nodes(report))
-        return ranking.likely_causes(symptoms.observe(report, then, known, shown), known)
+        then = symptoms.before(self.session, self.baseline, earlier)
+        shown = confirm.signs(other_nodes)
+        observed = symptoms.observe(report, then, known.evidence, shown)
+        return rules.likely_causes(observed, known)
 
-    def explained(self, report: GateReport) -> GateReport:
+    def explained(self, report: GateReport, other_nodes: list[OnOtherNodes]) -> GateReport:
         """The report with its likely causes; if the rules cannot be read, with a note on it."""
         try:
-            return replace(report, causes=self.causes(report))
+            return replace(report, causes=self.causes(report, other_nodes))
         except rules.RulesError as error:
             return report.noting(f"not explained: {error}")

@@ -56,7 +56,7 @@ def drifts(baseline: Baseline) -> Drifts:
             for series, drift_of_one, its_weight in zip(part, drifting, weights):
                 if its_weight == own:
                     key, name = series
-                    assumed = entries[key].least_drift(name)
+                    assumed = entries[key].assumed_drift(name)
                     found[series] = math.hypot(float(drift_of_one), assumed)
     return found
 
@@ -136,12 +136,12 @@ def few_days(baseline: Baseline, variables: Iterable[Series]) -> str:
         if entry is None or name not in entry.samples:
             continue
         recorded += 1
-        if entry.least_drift(name):
+        if entry.assumed_drift(name):
             few.append((entry, name))
     if not few:
         return ""
     days = sorted({len(entry.by_day(name)) for entry, name in few})
-    assumed = sorted({100 * entry.least_drift(name) for entry, name in few})
+    assumed = sorted({100 * entry.assumed_drift(name) for entry, name in few})
     number = "one day" if days == [1] else f"{_range(days)} days"
     if len(few) == recorded:
         count = len(baseline.sessions)

@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from nearmetal import results
-from nearmetal.judge import foreign, native_ratio
+from nearmetal.errors import NearmetalError
+from nearmetal.judge import native_ratio
+from nearmetal.judge.against_baseline import since
 from nearmetal.judge.baseline import (
     MAY_DIFFER,
     Baseline,
@@ -25,12 +27,18 @@ from nearmetal.judge.baseline import (
     line_of_direction,
     without_direction,
 )
+from nearmetal.judge.campaign import Campaign
 from nearmetal.judge.days import Series, drifts, few_days
+from nearmetal.judge.expected import Expectations, displayed, read_partitions
+from nearmetal.judge.verdict import note_on_foreign, option_of_repeats
 from nearmetal.model import metrics, settings
 from nearmetal.model.facts import changed_facts, nodes_in
 from nearmetal.results import FACTS, Case, Database, Session, Value
 from nearmetal.stats import judge, plan, ranks
 from nearmetal.util.sanitize import first_line
+
+#: Verdicts of a session that `--add` takes.
+ADDED = {"ok", "watched", "xfail", "not judged", "inconclusive"}
 
 
 def choose(
@@ -73,6 +81,72 @@ def choose(
         if since is not None:
             raise BaselineError("no session since then. Fix: give an earlier --since")
     return chosen[::-1]
+
+
+def to_add(
+    database: Database, before: Baseline, named: list[str] | None
+) -> tuple[list[Session], list[str]]:
+    """The sessions that `--add` adds, oldest first, and notes on those that are left out.
+
+    Each must be clean by the gate.
+
+    :arg named: their ids; else those after the baseline's.
+    :raises BaselineError: there is none.
+    """
+    if named:
+        sessions = choose(database, before.system, named)
+    else:
+        stored = results.sessions(database)
+        sessions = since(before, [past for past in stored if past.system == before.system])
+    expectations = Expectations.of(before.system)
+    chosen, notes = [], []
+    for session in sessions:
+        campaign = Campaign(session, before, database, expectations)
+        if why := _not_added(campaign):
+            notes.append(f"session {session.uuid} is left out: it {why}")
+        else:
+            chosen.append(session)
+    if not chosen:
+        raise BaselineError(
+            f"{'; '.join([f'{before.path}: no session to add', *notes])}. "
+            f"Fix: run `reframe -c reframe_checks -r --system {before.system}` again"
+        )
+    return chosen, notes
+
+
+def _not_added(campaign: Campaign) -> str:
+    """Why a session is not added to its campaign's baseline; '' if it is."""
+    session = campaign.session
+    if campaign.baseline and session.uuid in campaign.baseline.sessions:
+        return "is in the baseline already"
+    if why := unfit(session):
+        return why
+    names = {verdict.name for verdict in campaign.verdicts().verdicts} - ADDED
+    if names:
+        return f"is not ok: {', '.join(sorted(names))}"
+    return failed(session)
+
+
+def sick(system: str, sessions: list[Session]) -> list[str]:
+    """Sentences on what the baseline would bless though it is beyond expectations."""
+    try:
+        expectations = Expectations(read_partitions(system))
+    except NearmetalError as error:
+        return [f"the sessions are not held against expectations: {error}"]
+    texts: dict[tuple[str, str, str], list[str]] = {}
+    for session in sessions:
+        for deviation in expectations.deviations(session):
+            case, name = deviation.case, deviation.expectation.name
+            where = f"{displayed(case)} | {case.partition} | {case.environ}"
+            texts.setdefault((where, deviation.variable, name), []).append(str(deviation))
+    warnings = []
+    for (where, _, name), deviations in texts.items():
+        warnings.append(
+            f"the baseline blesses what may be a sick system: {where}: {deviations[-1]}; so in "
+            f"{len(deviations)} of {len(sessions)} sessions. Fix: repair it and record anew, or "
+            f"give the site's own bound of {name} (`expected` in the partition's extras)"
+        )
+    return warnings
 
 
 def least_samples(sessions: list[Session]) -> int:
@@ -134,8 +208,8 @@ def record(
     after = Baseline(before.system, before.path, {**before.entries, **entries})
     after = _with_detectable_changes(after, leave_out_noisy, notes)
     cases = list(itertools.chain(*(session.cases for session in sessions)))
-    notes += _next_step(after, foreign.repeats(plan.LEVEL_REPEATS, cases))
-    notes.append(foreign.note(cases))
+    notes += _next_step(after, option_of_repeats(plan.LEVEL_REPEATS, cases))
+    notes.append(note_on_foreign(cases))
     return after, list(dict.fromkeys(filter(None, notes)))
 
 
@@ -171,7 +245,7 @@ def _next_step(baseline: Baseline, option: str) -> list[str]:
     for key, entry in baseline.entries.items():
         for name, noise in entry.noise.items():
             if noise.finds is not None:
-                least[key, name] = entry.least_drift(name)
+                least[key, name] = entry.assumed_drift(name)
                 finds.append(noise.finds)
     few = few_days(baseline, least)
     if not few:
@@ -377,7 +451,7 @@ def _entry(
                 f"{' | '.join(key)}: {name}: {count} samples in {len(found)} sessions, but a rank "
                 f"test needs at least {plan.LEAST_BASELINE}; with 60 it finds smaller changes. "
                 "Fix: record from more sessions, or run with more repeats "
-                f"({foreign.repeats(plan.LEAST_BASELINE, cases)})"
+                f"({option_of_repeats(plan.LEAST_BASELINE, cases)})"
             )
     return entry
 

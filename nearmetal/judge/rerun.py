@@ -19,12 +19,11 @@ from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.errors import NearmetalError
-from nearmetal.judge import trusted
 from nearmetal.judge.verdict import Where
 from nearmetal.model import naming, remeasure
 from nearmetal.model.remeasure import Remeasure
 from nearmetal.results import CONFIRMS, OTHER_NODES, Case, Database, Session, confirmations
-from nearmetal.util.command import CommandError, parse
+from nearmetal.util.command import CommandError, how_to_give, parse, rebuild
 from nearmetal.util.sanitize import first_line
 from nearmetal.util.suggest import shorten
 
@@ -38,8 +37,8 @@ PASSED = ("RFM_PREFIX", "RFM_REFERENCE_PREFIX", "NEARMETAL_SYSTEMS_PATH", "NEARM
 PROCESSES = Path("/proc")
 #: Seconds for which an interrupted ReFrame may cancel its jobs.
 PATIENCE = 60
-
-
+#: Name of a node as Slurm allows it.
+NODE = re.compile(r"\w[\w.-]*", re.ASCII)
 #: An option of ReFrame that passes the scheduler one that chooses nodes.
 CHOOSES_NODES = re.compile(r"--job-option=(--nodelist|nodelist|-w|w)\b")
 
@@ -50,25 +49,25 @@ class ConfirmError(NearmetalError):
     exit_code = 2
 
 
-def reframe_of(session: Session, database: Path | Database) -> list[str]:
+def reframe_of(session: Session, database: Database) -> list[str]:
     """The command that starts ReFrame where the session ran: here, or in this host's lab.
 
     In the lab, ReFrame runs as the lab's user, to whom the results belong.
 
     :raises ConfirmError: the database is of another user.
     """
+    file = database.file_of(session).path
     if not ran_in_lab(session):
-        _refuse_of_another_user(session, database)
+        _refuse_of_another_user(file)
         return ["reframe"]
     settings = {name: os.environ[name] for name in PASSED if name in os.environ}
-    settings |= _beside(session, database)
+    settings |= _beside(file)
     words = [f"{name}={value}" for name, value in settings.items()]
     return [*LAB_EXEC, "env", *words, "reframe"]
 
 
-def _refuse_of_another_user(session: Session, database: Path | Database) -> None:
+def _refuse_of_another_user(file: Path) -> None:
     """Raise ConfirmError if somebody else could choose what ReFrame would run."""
-    file = Database.of(database).file_of(session).path
     try:
         owner = file.stat().st_uid
     except OSError:  # the reader of the database names it
@@ -81,9 +80,9 @@ def _refuse_of_another_user(session: Session, database: Path | Database) -> None
         )
 
 
-def _beside(session: Session, database: Path | Database) -> dict[str, str]:
-    """ReFrame's settings that store a run in the session's database, with its report beside it."""
-    file = Database.of(database).file_of(session).path.resolve()
+def _beside(file: Path) -> dict[str, str]:
+    """ReFrame's settings that store a run in this database, with its report beside it."""
+    file = file.resolve()
     return {
         "RFM_SQLITE_DB_FILE": str(file),
         "RFM_REPORT_FILE": str(file.parent / "reports" / "run-report-{sessionid}.json"),
@@ -118,10 +117,10 @@ def measure(
     """
     cases = session.by_where
     parts: dict[tuple[bool, bool], dict[Where, Remeasure]] = {}
-    for where, one in wanted.items():
+    for where, repeats in wanted.items():
         kind = bool(cases[where].node), cases[where].foreign
-        parts.setdefault(kind, {})[where] = one
-    found: dict[Where, Case | str] = {}
+        parts.setdefault(kind, {})[where] = repeats
+    measured: dict[Where, Case | str] = {}
     runs, faults = 0, []
     began = time.monotonic()
     for _, part in sorted(parts.items()):
@@ -129,17 +128,17 @@ def measure(
         if seconds is not None:
             left = seconds - (time.monotonic() - began)
             if left <= 0:
-                found |= dict.fromkeys(part, "no time was left (--within)")
+                measured |= dict.fromkeys(part, "no time was left (--within)")
                 continue
         runs += 1
         try:
-            found |= _measured(session, part, database, reframe, left, other_nodes)
+            measured |= _measured(session, part, database, reframe, left, other_nodes)
         except ConfirmError as error:
             faults.append(error)
-            found |= dict.fromkeys(part, str(error))
+            measured |= dict.fromkeys(part, str(error))
     if faults and len(faults) == runs:
         raise faults[0]
-    return found
+    return measured
 
 
 def _measured(
@@ -152,24 +151,28 @@ def _measured(
 ) -> dict[Where, Case | str]:
     """What one run of ReFrame stored of the cases."""
     before = len(confirmations(database, session, other_nodes))
-    words = arguments(session, wanted, OTHER_NODES if other_nodes else "", reframe)
+    words = arguments(session, wanted, OTHER_NODES * other_nodes, reframe)
     _refuse_beside_another(session)
     # Stored beside the session's, or the gate would not find it.
-    code, output = _start(session, [*reframe, *words], seconds, _beside(session, database))
+    settings = _beside(database.file_of(session).path)
+    code, output = _start(session, [*reframe, *words], seconds, settings)
     database.refresh()
     after = confirmations(database, session, other_nodes)[before:]
     if not after:
         ending = output[-400:].strip() or f"ReFrame ended with {code}"
         raise ConfirmError(
-            f"{shorten([' | '.join(where) for where in wanted])} could not be measured again: "
+            f"{shorten(map(' | '.join, wanted))} could not be measured again: "
             f"{ending}. It was started by `{shlex.join(reframe)}`; --reframe sets another command"
         )
-    found: dict[Where, Case | str] = {}
-    for one in after:
-        for case in one.cases:
-            if case.where in wanted:
-                found[case.where] = case if case.counts else _why_not(case)
-    return found
+    measured: dict[Where, Case | str] = {}
+    for confirmation in after:
+        for case in confirmation.cases:
+            if case.where not in wanted:
+                continue
+            measured[case.where] = case
+            if not case.counts:
+                measured[case.where] = _why_not(case)
+    return measured
 
 
 @dataclass(frozen=True)
@@ -210,11 +213,11 @@ def user(number: int) -> str:
 
 def _refuse_beside_another(session: Session) -> None:
     """Raise ConfirmError if a ReFrame already measures the session's cases again."""
-    for one in orphans_of(session.uuid):
+    for orphan in orphans_of(session.uuid):
         raise ConfirmError(
-            f"ReFrame (process {one.process} of {one.owner}) measures cases of session "
+            f"ReFrame (process {orphan.process} of {orphan.owner}) measures cases of session "
             f"{session.uuid} already: another command started it, or one that was killed. Fix: "
-            f"wait for its end, or end it and its jobs by `kill -INT {one.process}`"
+            f"wait for its end, or end it and its jobs by `kill -INT {orphan.process}`"
         )
 
 
@@ -315,11 +318,11 @@ def arguments(
     """
     cases = [case for case in session.cases if case.where in wanted]
     words = _words_of(session, reframe)
-    nodes = list(dict.fromkeys(case.node for case in cases if case.node))
+    nodes = dict.fromkeys(case.node for case in cases if case.node)
     _refuse_odd_nodes(nodes)
     # They become options of the job.
-    for one in wanted.values():
-        _refuse_odd_nodes([*one.nodes, *one.without])
+    for repeats in wanted.values():
+        _refuse_odd_nodes([*repeats.nodes, *repeats.without])
     if nodes:
         words = [word for word in words if not CHOOSES_NODES.match(word)]
         words += ["--distribute=all", "-J", f"nodelist={','.join(nodes)}"]
@@ -335,7 +338,7 @@ def arguments(
     words += _each("-p", [case.environ for case in cases]) + _each("-n", names)
     if not any(case.foreign for case in cases):
         words += ["-S", f"again={remeasure.write(keys)}"]
-    elif more := max(one.repeats for one in wanted.values()) - 1:
+    elif more := max(repeats.repeats for repeats in wanted.values()) - 1:
         words.append(f"--reruns={more}")
     return [*words, "--session-extras", f"{CONFIRMS}={session.uuid}{suffix}"]
 
@@ -349,12 +352,12 @@ def _words_of(session: Session, reframe: Sequence[str]) -> list[str]:
             f"the command of session {session.uuid} cannot be read ({error}), so its options "
             f"cannot be used again: {session.command}"
         ) from None
-    rebuilt = trusted.rebuild(command, session.directory, reframe)
+    rebuilt = rebuild(command, session.directory, reframe)
     if rebuilt.refused:
         raise ConfirmError(
             f"the database says that session {session.uuid} ran with "
             f"{shlex.join(rebuilt.refused)}, and --confirm takes no such option from a database. "
-            f"Fix: if you trust it, add {trusted.how_to_give(rebuilt.refused)}"
+            f"Fix: if you trust it, add {how_to_give(rebuilt.refused)}"
         )
     return list(rebuilt.words)
 
@@ -362,7 +365,7 @@ def _words_of(session: Session, reframe: Sequence[str]) -> list[str]:
 def _refuse_odd_nodes(nodes: Iterable[str]) -> None:
     """Raise ConfirmError for what is no node's name: it would be an option of the job's script."""
     for node in nodes:
-        if not trusted.NODE.fullmatch(node):
+        if not NODE.fullmatch(node):
             raise ConfirmError(
                 f"the database names a node {node!r}, which is no name of a node. Fix: delete the "
                 "session"
@@ -371,4 +374,7 @@ def _refuse_odd_nodes(nodes: Iterable[str]) -> None:
 
 def _each(option: str, names: Iterable[str]) -> list[str]:
     """The option for each name, which is matched as a whole."""
-    return [word for name in dict.fromkeys(names) for word in (option, f"^{re.escape(name)}$")]
+    words = []
+    for name in dict.fromkeys(names):
+        words += [option, f"^{re.escape(name)}$"]
+    return words

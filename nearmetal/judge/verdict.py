@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nearmetal.model import metrics
+from nearmetal.model import metrics, naming
 from nearmetal.results import XFAIL, XPASS, Case, Session, Value, place
 from nearmetal.util.sanitize import first_line
+from nearmetal.util.suggest import shorten
 
 # NumPy and SciPy, which `nearmetal --help` does not need.
 if TYPE_CHECKING:
@@ -131,7 +132,9 @@ class Verdict:
 
 def worst_first(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
     """The verdicts in the order of all outputs."""
-    return tuple(sorted(verdicts, key=lambda one: (VERDICT_NAMES.index(one.name), one.where)))
+    return tuple(
+        sorted(verdicts, key=lambda verdict: (VERDICT_NAMES.index(verdict.name), verdict.where))
+    )
 
 
 def unexpected_pass(verdict: Verdict, value: Value) -> Verdict:
@@ -164,6 +167,25 @@ def lacking(session: Session, **more) -> list[Verdict]:
         return []
     of = f"{session.lacks} of the {session.promised} cases that ReFrame selected"
     return [Verdict.incomplete(f"the session lacks {of}", **more)]
+
+
+def note_on_foreign(cases: Iterable[Case]) -> str:
+    """What cases of other people's checks lack, which run one launch; '' if there is none."""
+    names = {naming.base_name(case.check) for case in cases if case.foreign}
+    if not names:
+        return ""
+    return (
+        f"no facts of the nodes and no evidence: {shorten(sorted(names))}. What changed with a "
+        "value, and whether something disturbed it, is unknown. The mixin "
+        "nearmetal.checks.Measured stores both (docs/foreign.md)"
+    )
+
+
+def option_of_repeats(count: int, cases: Iterable[Case]) -> str:
+    """ReFrame's option for a number of repeats: its own, if checks of others need it."""
+    if any(case.foreign for case in cases):
+        return f"--reruns={count - 1}"
+    return f"-S repeats={count}"
 
 
 def compared(verdict: Verdict, decision: Decision, before: float, **more) -> Verdict:

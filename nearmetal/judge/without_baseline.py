@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nearmetal.judge import foreign
 from nearmetal.judge.baseline import line_of_direction, without_direction
 from nearmetal.judge.verdict import (
     CHANGED,
@@ -20,6 +19,8 @@ from nearmetal.judge.verdict import (
     changed_without_direction,
     compared,
     lacking,
+    note_on_foreign,
+    option_of_repeats,
     undisturbed,
     unexpected_pass,
     unmeasured,
@@ -132,7 +133,7 @@ def _notes(session: Session, before: Session | None, least: float) -> Iterable[s
     :arg least: the change, as a fraction, beyond which one against the session before counts.
     """
     record = f"`nearmetal baseline record --system {session.system}`"
-    option = foreign.repeats(plan.LEVEL_REPEATS, session.cases)
+    option = option_of_repeats(plan.LEVEL_REPEATS, session.cases)
     if before is None:
         yield (
             "no baseline, and no earlier session to compare with: judged against expectations "
@@ -163,5 +164,5 @@ def _notes(session: Session, before: Session | None, least: float) -> Iterable[s
         "changes; sessions on eight days also show how much days differ"
     )
     yield from session.notes
-    if alone := foreign.note(session.cases):
+    if alone := note_on_foreign(session.cases):
         yield alone

@@ -13,12 +13,11 @@ from nearmetal.fleet.congestion import Congestion
 from nearmetal.fleet.nodes import NodeSweep
 from nearmetal.fleet.render import Swept
 from nearmetal.fleet.sweep import BANDWIDTH, LATENCY, Sweep
+from nearmetal.fleet.swept import LISTED, watched
 from nearmetal.report import summary
 
 #: Most rows of a heat map. A larger fleet is shown by blocks of nodes.
 MOST = 128
-#: Nodes in the table of the slowest.
-LISTED = 10
 TITLES = {LATENCY: "Start-up latency", BANDWIDTH: "Time of long messages"}
 
 
@@ -109,17 +108,6 @@ def _past(number: int, swept: Swept) -> dict | None:
 
 def _ends(part: node_history.Percent | None) -> list[float] | None:
     return [round(end, 1) for end in (part.value, part.low, part.high)] if part else None
-
-
-def watched(swept: Swept) -> list[str]:
-    """The nodes whose history is shown: those that are named, then the slowest."""
-    sweep = swept.sweep
-    named = list(itertools.chain.from_iterable(finding.nodes for finding in swept.found))[:LISTED]
-    if sweep.measures:
-        slowest = node_history.slowest(node_history.ways(sweep), LISTED)
-        named += [sweep.nodes[node] for node in slowest]
-    known = set(sweep.nodes)
-    return [name for name in dict.fromkeys(named) if name in known]
 
 
 def _of_congestion(sweep: Congestion) -> dict:

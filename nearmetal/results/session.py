@@ -12,6 +12,7 @@ from functools import cached_property
 from nearmetal.errors import Incomplete, NearmetalError
 from nearmetal.model import metrics
 from nearmetal.model.disturbed import Cause
+from nearmetal.model.facts import nodes_in
 
 #: Facts of every case, beside the further ones of its nodes (nearmetal/checks/node_facts.py).
 FACTS = (
@@ -158,6 +159,11 @@ class Case:
     @cached_property
     def _by_variable(self) -> dict[str, Value]:
         return {value.variable: value for value in self.values}
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that its facts name; () where they are unknown."""
+        return nodes_in(self.facts)
 
     @property
     def of_fleet(self) -> bool:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from nearmetal.stats import ranks, sequential, stopping
+from nearmetal.stats import ranks, sequential
 from nearmetal.stats.drift import effective
 from nearmetal.stats.plan import (
     ANALYSES,
@@ -236,11 +236,11 @@ def _decision(trial: Decisions, test: _Test, new: np.ndarray) -> Decision:
     later: tuple[int, ...] = ()
     if side == UNDECIDED:
         later = tuple(analysis for analysis in test.analyses if analysis > count)
-        wanted = stopping.next_analysis(
+        wanted = sequential.next_analysis(
             shift, count, test.errors, test.alpha, float(trial.detectable[0]), test.analyses
         )
     elif side in (1, -1):
-        fresh = stopping.fresh_analysis(shift, test.errors)
+        fresh = sequential.fresh_analysis(shift, test.errors)
     return Decision(
         _name(side, test.lower_is_better),
         math.expm1(shift),

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 MOST = 12
 
 
-def shorten(names: list[str], most: int = 3) -> str:
+def shorten(names: Iterable[str], most: int = 3) -> str:
     """The first few names, and the number of the others."""
+    names = list(names)
     text = ", ".join(names[:most])
     if len(names) > most:
         text += f" and {len(names) - most} more"

@@ -1,7 +1,7 @@
 """The gate's report on a session by itself, for tests of its verdicts."""
 
+from nearmetal.judge.against_baseline import Fresh
 from nearmetal.judge.baseline import Baseline
-from nearmetal.judge.by_baseline import Fresh
 from nearmetal.judge.campaign import Campaign
 from nearmetal.judge.days import Drifts
 from nearmetal.judge.days import drifts as drifts_of

@@ -11,8 +11,7 @@ from nearmetal import results
 from nearmetal.judge import confirm, record, rerun
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.campaign import Campaign
-from nearmetal.judge.confirm import Bounds
-from nearmetal.judge.fresh import Remeasured
+from nearmetal.judge.confirm import Bounds, Remeasured
 from nearmetal.lab.namespaces import wait_until
 from nearmetal.model import remeasure
 from nearmetal.model.remeasure import Remeasure

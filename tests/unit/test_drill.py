@@ -9,7 +9,7 @@ import pytest
 
 from bench.drill import explain
 from nearmetal import results
-from nearmetal.judge.explain import ranking, rules
+from nearmetal.judge.explain import rules
 from nearmetal.judge.verdict import Likely
 from nearmetal.stats import plan
 from tests.support.campaigns import disturbed
@@ -285,7 +285,7 @@ def named(*names: str) -> list[Likely]:
         (["loss", "MTU"], explain.THIRD),
         (["loss", "kernel", "memory", "MTU"], explain.LATER),
         (["loss"], explain.WRONG),
-        ([ranking.UNKNOWN], explain.DONT_KNOW),
+        ([rules.UNKNOWN], explain.DONT_KNOW),
         ([], explain.SILENT),
     ],
 )

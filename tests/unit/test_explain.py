@@ -15,7 +15,7 @@ from nearmetal.cli import main
 from nearmetal.judge import baseline, native_ratio, record
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.expected import Expectations
-from nearmetal.judge.explain import curves, prior_state, ranking, render, rules, symptoms
+from nearmetal.judge.explain import render, rules, symptoms
 from nearmetal.judge.without_baseline import judge_without_baseline
 from nearmetal.model import catalogue, settings
 from nearmetal.model.facts import OF_HYPERVISOR
@@ -64,8 +64,8 @@ def explain(past, known):
     def explained(**given):
         now = parsed(session(100, repeats=10, **given))
         report = judge_session(now, known)
-        seen = symptoms.observe(report, prior_state.before(now, known, earlier), RULES)
-        return ranking.likely_causes(seen, RULES)
+        seen = symptoms.observe(report, symptoms.before(now, known, earlier), RULES.evidence)
+        return rules.likely_causes(seen, RULES)
 
     return explained
 
@@ -170,7 +170,7 @@ def test_a_changed_fact_alone_is_no_cause_where_nothing_got_worse(explain):
 
 def test_what_no_rule_explains_is_not_known(explain):
     (only,) = explain(steps=[(("osnoise", "", ""), 3.0), *LAUNCH])
-    assert only.name == ranking.UNKNOWN and only.score == 0
+    assert only.name == rules.UNKNOWN and only.score == 0
     assert not lacking(only.says, "don't know")
     assert any("noise" in line for line in only.evidence)
 
@@ -179,7 +179,7 @@ def test_facts_that_cannot_be_the_cause_are_shown_beside_what_is_not_known(expla
     (only,) = explain(steps=STREAM, facts={"nic.eth0.offloads": "tso:off"}, evidence={"waited": 1})
     assert only.name == "ranks share a core"
     found = explain(steps=[(("osnoise", "", ""), 3.0)], facts={"tcp_congestion": "bbr"})
-    assert found[0].name == ranking.UNKNOWN
+    assert found[0].name == rules.UNKNOWN
     assert any("tcp_congestion changed: cubic -> bbr" in one for one in found[0].evidence)
 
 
@@ -202,17 +202,17 @@ def test_a_further_node_beside_the_earlier_ones_is_no_cause(explain):
 )
 def test_what_other_nodes_showed_counts(past, known, sign, first):
     now = parsed(session(100, repeats=10, steps=STREAM))
-    then = prior_state.before(now, known, map(parsed, past))
+    then = symptoms.before(now, known, map(parsed, past))
     shown = {"native": {sign: "said by the gate"}}
-    seen = symptoms.observe(judge_session(now, known), then, RULES, shown)
-    assert ranking.likely_causes(seen, RULES)[0].name == first
+    seen = symptoms.observe(judge_session(now, known), then, RULES.evidence, shown)
+    assert rules.likely_causes(seen, RULES)[0].name == first
 
 
 def test_a_value_that_deviates_as_in_the_baseline_is_not_explained(known):
     now = parsed(session(100, repeats=10))
     report = judge_session(now, known)
     deviating = [replace(one, name="deviates") for one in report.verdicts]
-    assert symptoms.observe(replace(report, verdicts=tuple(deviating)), {}, RULES) == []
+    assert symptoms.observe(replace(report, verdicts=tuple(deviating)), {}, RULES.evidence) == []
 
 
 def test_a_stray_repeat_is_no_layer_that_got_worse():
@@ -227,13 +227,13 @@ def test_a_stray_repeat_is_no_layer_that_got_worse():
     report = Expectations.of("lab").apply(judge_without_baseline(now, None, {}))
     [stray] = [one for one in report.verdicts if one.name == "deviates"]
     assert "something else ran during one of them" in stray.reason
-    [seen] = symptoms.observe(report, {}, RULES)
+    [seen] = symptoms.observe(report, {}, RULES.evidence)
     assert seen.of("worse") == () and "within/small" in seen.layers
     suspect = replace(seen, layers={**seen.layers, "mpi/small": "suspect", "tcp/small": "same"})
     changed = replace(suspect, facts={"nic.eth0.mtu": ("1500", "576")})
     for what in (suspect, changed):
-        [cause] = ranking.likely_causes([what], RULES)
-        assert cause.name == ranking.UNKNOWN
+        [cause] = rules.likely_causes([what], RULES)
+        assert cause.name == rules.UNKNOWN
         assert stray.reason in cause.evidence
 
 
@@ -251,7 +251,7 @@ def test_one_cause_of_two_partitions_is_one():
     facts = {"kernel": ("6.18", "6.19")}
     first = seen("native", facts=facts, evidence={"retransmitted": "again"})
     second = seen("emulated", facts=facts, layers={"mpi/large": "worse"})
-    found = ranking.likely_causes([first, second], RULES)
+    found = rules.likely_causes([first, second], RULES)
     assert [(one.name, one.places) for one in found] == [
         ("kernel", ("native", "emulated")),
         ("loss", ("native",)),
@@ -260,17 +260,17 @@ def test_one_cause_of_two_partitions_is_one():
 
 def test_nothing_is_known_of_two_partitions():
     layers = {"tcp/large": "unknown", "noise": "worse"}
-    found = ranking.likely_causes([seen(one, layers=layers) for one in ("a", "b")], RULES)
-    assert [(one.name, one.places) for one in found] == [(ranking.UNKNOWN, ("a", "b"))]
+    found = rules.likely_causes([seen(one, layers=layers) for one in ("a", "b")], RULES)
+    assert [(one.name, one.places) for one in found] == [(rules.UNKNOWN, ("a", "b"))]
 
 
 def test_what_speaks_against_a_rule_halves_it():
     [rule] = [one for one in RULES.rules if one.name == "congestion control"]
     facts = {"tcp_congestion": ("cubic", "bbr")}
-    alone = ranking.score(rule, seen("a", facts=facts))
-    assert alone == ranking.FACT * rule.weight
-    both = ranking.score(rule, seen("a", facts=facts, layers={"memory/all": "worse"}))
-    assert both == pytest.approx(alone * 0.75 * ranking.AGAINST)
+    alone = rules.score(rule, seen("a", facts=facts))
+    assert alone == rules.FACT * rule.weight
+    both = rules.score(rule, seen("a", facts=facts, layers={"memory/all": "worse"}))
+    assert both == pytest.approx(alone * 0.75 * rules.AGAINST)
 
 
 def test_old_baselines_without_the_new_facts_give_no_false_change(past, known):
@@ -286,18 +286,18 @@ def test_old_baselines_without_the_new_facts_give_no_false_change(past, known):
     }
     old = replace(known, entries=entries)
     now = parsed(session(100, repeats=10, steps=STREAM))
-    seen = symptoms.observe(judge_session(now, old), prior_state.before(now, old, ()), RULES)
+    seen = symptoms.observe(judge_session(now, old), symptoms.before(now, old, ()), RULES.evidence)
     assert [one.facts for one in seen] == [{}]
-    assert ranking.likely_causes(seen, RULES)[0].name == "memory"
+    assert rules.likely_causes(seen, RULES)[0].name == "memory"
 
 
 def test_evidence_of_an_earlier_session_stands_in_for_that_of_an_old_baseline(past, known):
     entries = {key: replace(entry, evidence={}) for key, entry in known.entries.items()}
     old = replace(known, entries=entries)
     now = parsed(session(100, repeats=10, steps=TCP, evidence={"retransmitted": 0.02}))
-    then = prior_state.before(now, old, map(parsed, past))
-    seen = symptoms.observe(judge_session(now, old), then, RULES)
-    assert ranking.likely_causes(seen, RULES)[0].name == "loss"
+    then = symptoms.before(now, old, map(parsed, past))
+    seen = symptoms.observe(judge_session(now, old), then, RULES.evidence)
+    assert rules.likely_causes(seen, RULES)[0].name == "loss"
 
 
 def test_a_disturbance_is_explained_by_its_cause(explain, past, known):
@@ -307,8 +307,10 @@ def test_a_disturbance_is_explained_by_its_cause(explain, past, known):
             text = "other processes took 40 % of the processors' time: burn on native1"
             case["disturbed"] = [[1, False, ["foreign", 0.4, text]]]
     now = parsed(data)
-    seen = symptoms.observe(judge_session(now, known), prior_state.before(now, known, ()), RULES)
-    (first, *_) = ranking.likely_causes(seen, RULES)
+    seen = symptoms.observe(
+        judge_session(now, known), symptoms.before(now, known, ()), RULES.evidence
+    )
+    (first, *_) = rules.likely_causes(seen, RULES)
     assert first.name == "other processes" and "burn on native1" in first.evidence[0]
 
 
@@ -318,8 +320,10 @@ def test_a_quantity_of_older_sessions_is_ignored(past, known):
     for case in data["runs"][0]["testcases"]:
         case["disturbed"] = [[1, False, ["apart", 0.9, "the host had moved the processors"]]]
     now = parsed(data)
-    seen = symptoms.observe(judge_session(now, known), prior_state.before(now, known, ()), RULES)
-    assert ranking.likely_causes(seen, RULES)[0].name == "loss"
+    seen = symptoms.observe(
+        judge_session(now, known), symptoms.before(now, known, ()), RULES.evidence
+    )
+    assert rules.likely_causes(seen, RULES)[0].name == "loss"
 
 
 @pytest.mark.parametrize(
@@ -333,8 +337,10 @@ def test_a_switch_that_is_a_process_of_the_machine_is_no_other_process(
     for case in data["runs"][0]["testcases"]:
         case["link_class"] = link_class
     now = parsed(data)
-    seen = symptoms.observe(judge_session(now, known), prior_state.before(now, known, ()), RULES)
-    assert ranking.likely_causes(seen, RULES)[0].name == first
+    seen = symptoms.observe(
+        judge_session(now, known), symptoms.before(now, known, ()), RULES.evidence
+    )
+    assert rules.likely_causes(seen, RULES)[0].name == first
 
 
 def test_the_baseline_holds_nodes_and_evidence(known):
@@ -361,7 +367,7 @@ def test_the_baseline_holds_nodes_and_evidence(known):
 def test_the_sizes_that_got_slower(factors, said):
     then = {size: [10.0, 10.1, 9.9, 10.05] for size in SIZES}
     now = {size: [one * factors.get(size, 1.0) for one in of] for size, of in then.items()}
-    assert curves.sign(now, then) == said
+    assert symptoms.sign_of_sizes(now, then) == said
 
 
 def test_every_quantity_of_evidence_has_an_entry():
@@ -528,7 +534,7 @@ def test_a_first_session_that_deviates_is_explained_by_its_layers(tmp_path, monk
     ],
 )
 def test_evidence_is_said_without_powers_of_ten(name, value, said):
-    assert said in RULES.evidence[name].said(0.0, value)
+    assert said in RULES.evidence[name].in_words(0.0, value)
 
 
 @pytest.mark.parametrize("score, word", [(5.0, "strong"), (2.5, "fair"), (1.0, "weak"), (0.0, "")])
@@ -556,5 +562,5 @@ def test_a_ratio_that_got_worse_stands_in_for_its_variable(known):
     worse = [one for one in report.verdicts if one.name == "regressed"]
     ratios = [replace(one, variable=one.variable + native_ratio.SUFFIX) for one in worse]
     own = [replace(one, name="inconclusive") if one in worse else one for one in report.verdicts]
-    [seen] = symptoms.observe(replace(report, verdicts=(*own, *ratios)), {}, RULES)
+    [seen] = symptoms.observe(replace(report, verdicts=(*own, *ratios)), {}, RULES.evidence)
     assert [*seen.worse] == [" ".join([*one.where, one.variable]) for one in worse]

@@ -745,7 +745,7 @@ def test_a_session_of_the_lab_is_confirmed_in_the_lab_without_being_told(monkeyp
     for name in rerun.PASSED:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RFM_PREFIX", "/srv/prefix")
-    database = tmp_path / "results.db"
+    database = results.Database(tmp_path / "results.db")
     assert rerun.reframe_of(ran_on("login"), database) == [
         sys.executable,
         "-P",

@@ -4,7 +4,7 @@ import pytest
 
 from nearmetal import results
 from nearmetal.errors import NearmetalError
-from nearmetal.judge import confirm, fresh, record, rerun
+from nearmetal.judge import confirm, record, rerun
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.campaign import Campaign
 from nearmetal.model.remeasure import Remeasure
@@ -48,7 +48,7 @@ def reported(tmp_path, known, *others: dict):
 def test_other_nodes_tell_a_node_from_the_system(tmp_path, known, factor, said):
     other = on(["n3", "n4"], 101, "00000100-campaign/elsewhere", steps=[(SLOWER, factor)])
     report, database, found = reported(tmp_path, known, other)
-    notes = fresh.notes(found.on_other_nodes(report))
+    notes = confirm.notes(found.on_other_nodes(report))
     assert any(said in note for note in notes), notes
     assert results.confirmations(database, report.session) == []
 

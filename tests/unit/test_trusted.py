@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from nearmetal import cli, results
-from nearmetal.judge import baseline, record, rerun, trusted
+from nearmetal.judge import baseline, record, rerun
 from nearmetal.judge.baseline import Baseline
 from nearmetal.lab.namespaces import wait_until
 from nearmetal.model.remeasure import Remeasure
@@ -27,9 +27,9 @@ CASE = ("pingpong %placement=internode", "emulated", "mpich")
 CHECKS = CHECKOUT / "reframe_checks"
 
 
-def rebuilt(options: str, *given: str, directory=CHECKOUT) -> trusted.Rebuilt:
+def rebuilt(options: str, *given: str, directory=CHECKOUT) -> command.Rebuilt:
     line = f"reframe --run {options}"
-    return trusted.rebuild(command.parse(line), str(directory), ["reframe", *given])
+    return command.rebuild(command.parse(line), str(directory), ["reframe", *given])
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_an_option_that_could_run_or_write_anything_is_refused_by_its_name(optio
     found = rebuilt(options)
     assert not found.words and len(found.refused) == 1
     [flag] = [word.partition("=")[0] for word in found.refused]
-    assert flag in trusted.how_to_give(found.refused)
-    given = shlex.split(shlex.split(trusted.how_to_give(found.refused))[0].partition("=")[2])
-    assert rebuilt(options, *given[1:]) == trusted.Rebuilt((), ())
+    assert flag in command.how_to_give(found.refused)
+    given = shlex.split(shlex.split(command.how_to_give(found.refused))[0].partition("=")[2])
+    assert rebuilt(options, *given[1:]) == command.Rebuilt((), ())
 
 
 def test_harmless_options_stay():
@@ -88,7 +88,7 @@ def test_harmless_options_stay():
 def test_what_only_selects_or_prints_is_left_out():
     """The filter of `-E` is an expression in Python."""
     line = '-n x -E \'__import__("os").system("id")\' -t x --report-junit=/root/x --timestamp=../x'
-    assert rebuilt(line) == trusted.Rebuilt((), ())
+    assert rebuilt(line) == command.Rebuilt((), ())
 
 
 def test_files_of_the_users_own_configuration_are_taken(tmp_path, monkeypatch):

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nearmetal import results
-from nearmetal.judge import fresh as fresh_samples
-from nearmetal.judge import pooled, record, render
+from nearmetal.judge import against_baseline, confirm, record, render
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.campaign import Campaign
 from tests.support.campaigns import campaign
@@ -129,8 +128,8 @@ def test_an_earlier_value_of_zero_leaves_its_session_out(known):
 def test_sessions_since_the_baseline_are_those_after_its_last_one(known):
     inside = [night(number) for number in (5, 11)]
     after = [night(number) for number in (12, 13)]
-    assert pooled.since(known, [*inside, *after]) == after
-    assert pooled.since(known, after) == after
+    assert against_baseline.since(known, [*inside, *after]) == after
+    assert against_baseline.since(known, after) == after
 
 
 def test_a_report_without_anything_undecided_stays_as_it_is(known):
@@ -138,7 +137,7 @@ def test_a_report_without_anything_undecided_stays_as_it_is(known):
     report = campaign.judge_alone({})
     decided = tuple(replace(one, name="ok") for one in report.verdicts)
     report = replace(report, verdicts=decided)
-    assert pooled.judge_pooled(report, campaign.terms, [], {}) is report
+    assert against_baseline.judge_pooled(report, campaign.terms, [], {}) is report
 
 
 def test_a_later_session_sees_the_fresh_samples_of_one_that_was_measured_again(known):
@@ -146,10 +145,10 @@ def test_a_later_session_sees_the_fresh_samples_of_one_that_was_measured_again(k
     data = campaign(43, cv=CV, launches=3)
     data["session_info"]["nearmetal_confirms"] = bad.uuid
     [again] = [results.parse_session(data, "here")]
-    assert fresh_samples.with_fresh(bad, []) == bad
+    assert confirm.with_fresh(bad, []) == bad
 
     def samples(session):
         [case] = [case for case in session.cases if case.where == CASE]
         return next(v.samples for v in case.values if v.variable == "startup_latency")
 
-    assert samples(fresh_samples.with_fresh(bad, [again])) == samples(again) != samples(bad)
+    assert samples(confirm.with_fresh(bad, [again])) == samples(again) != samples(bad)

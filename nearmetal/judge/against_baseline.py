@@ -1,23 +1,42 @@
-"""Judges the variables of a session against the baseline of its system."""
+"""Judges the variables of a session against the baseline of its system.
+
+What the session alone cannot decide is judged by the sessions since the baseline together
+(stats/pooled.py): it is `watched`, if they show no change; `regressed` or `improved`, if they show
+one; and stays `inconclusive`, if they make it suspicious.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
 import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
-from nearmetal.judge import foreign, native_ratio
-from nearmetal.judge.baseline import Baseline, Entry, Key, line_of_direction, without_direction
+from nearmetal.judge import native_ratio
+from nearmetal.judge.baseline import (
+    Baseline,
+    Entry,
+    Key,
+    line_of_direction,
+    time_of,
+    without_direction,
+)
 from nearmetal.judge.days import Day, few_days
 from nearmetal.judge.verdict import (
     BASELINE,
     CHANGED,
     EXPECTED,
     FEW_DAYS,
+    RECORDED,
     GateReport,
     Verdict,
+    Where,
     changed_without_direction,
     compared,
     lacking,
+    note_on_foreign,
     undisturbed,
     unexpected_pass,
     unmeasured,
@@ -26,10 +45,12 @@ from nearmetal.judge.verdict import (
 from nearmetal.model.facts import changed_facts
 from nearmetal.model.naming import parse
 from nearmetal.results import XFAIL, Case, Session, Value
-from nearmetal.stats import judge, plan
+from nearmetal.stats import judge, plan, pooled
 
 #: Fresh samples of a session's confirmations, by check, place, environment and variable.
 Fresh = dict[tuple[str, str, str, str], list[float]]
+#: Start of a session, and a variable's samples in it.
+Dated = tuple[str, list[float]]
 
 #: Why no further repeats are asked for.
 OPPOSED = (
@@ -82,15 +103,15 @@ def judge_session(session: Session, terms: Terms, fresh: Fresh) -> GateReport:
     verdicts = [Verdict.incomplete(reason, key) for key in sorted(terms.promised - held)]
     # Jobs end in any order, and outputs should not differ by it.
     for case in sorted(session.cases, key=lambda case: case.where):
-        for one in _case(case, baseline.entries.get(case.key), terms, fresh):
-            verdicts.append(replace(one, node=case.node))
+        for verdict in _case(case, baseline.entries.get(case.key), terms, fresh):
+            verdicts.append(replace(verdict, node=case.node))
     verdicts = _without_natives_changes(verdicts, native_ratio.native_partition(session))
     verdicts += lacking(session)
     note = terms.note
-    if few := few_days(baseline, [(one.key, one.variable) for one in verdicts]):
+    if few := few_days(baseline, [(verdict.key, verdict.variable) for verdict in verdicts]):
         few = _FEW_DAYS.format(few=few, system=session.system)
         note = "; ".join(filter(None, [note, few]))
-    notes = terms.day.note, note, foreign.note(session.cases), *session.notes
+    notes = terms.day.note, note, note_on_foreign(session.cases), *session.notes
     return GateReport(session, worst_first(verdicts)).noting(*notes)
 
 
@@ -258,3 +279,124 @@ def _decision(
     if fresh:
         return judge.judge_in_two_stages(recorded, value.samples, fresh, better, *shared)
     return judge.judge(recorded, value.samples, better, *shared)
+
+
+def since(baseline: Baseline, past: Iterable[Session]) -> list[Session]:
+    """The sessions after the baseline's last one, oldest first.
+
+    :arg past: the system's sessions up to the judged one, oldest first.
+    """
+    known, recorded = list(past), baseline.sessions
+    for at in reversed(range(len(known))):
+        if known[at].uuid in recorded:
+            return known[at + 1 :]
+    # The baseline is of another database.
+    times = [time for time in map(time_of, recorded.values()) if time is not None]
+    before = max(times, default=-math.inf)
+    return [session for session in known if session.time > before]
+
+
+def judge_pooled(
+    report: GateReport, terms: Terms, earlier: Sequence[Session], fresh: Fresh
+) -> GateReport:
+    """The report, with its undecided variables judged by the sessions since the baseline.
+
+    :arg earlier: sessions between the baseline and the judged one, oldest first.
+    :arg fresh: samples of the judged session's confirmations.
+    """
+    if not any(map(_is_undecided, report.verdicts)):
+        return report
+    # Older sessions than the longest window say nothing of today.
+    past = [native_ratio.with_ratios(session) for session in earlier[1 - max(pooled.WINDOWS) :]]
+    sessions: list[tuple[str, Mapping[Where, Case]]] = []
+    for session in (*past, report.session):
+        day = datetime.fromtimestamp(session.time, UTC)
+        cases = {case.where: case for case in session.cases if case.counts and not case.varied}
+        sessions.append((f"{day:%Y-%m-%d}", cases))
+    verdicts = []
+    for verdict in report.verdicts:
+        if _is_undecided(verdict):
+            samples = _samples(verdict, sessions, fresh)
+            verdict = _pooled(verdict, terms, samples)
+        verdicts.append(verdict)
+    return replace(report, verdicts=worst_first(verdicts)).noting(_summary(verdicts))
+
+
+def _is_undecided(verdict: Verdict) -> bool:
+    return verdict.name == "inconclusive" and verdict.reference in RECORDED
+
+
+def _samples(
+    verdict: Verdict, sessions: list[tuple[str, Mapping[Where, Case]]], fresh: Fresh
+) -> list[Dated]:
+    """Start and samples of each session that has the variable, oldest first."""
+    dated: list[Dated] = []
+    for start, cases in sessions:
+        case = cases.get(verdict.where)
+        value = case.value(verdict.variable) if case else None
+        if value is None or value.unit != verdict.unit:
+            continue
+        # An earlier session with a value that is not positive says nothing of later ones.
+        is_last = cases is sessions[-1][1]
+        if value.samples and (is_last or min(value.samples) > 0):
+            dated.append((start, list(value.samples)))
+    if dated:
+        start, samples = dated[-1]
+        # The session's own samples were selected for a large change.
+        if verdict.set_aside:
+            samples = []
+        dated[-1] = start, samples + fresh.get((*verdict.where, verdict.variable), [])
+    return dated
+
+
+def _pooled(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
+    """The verdict by all of these samples, if they decide more than the session's own do."""
+    entry = terms.baseline.entries[verdict.key]
+    recorded, better = entry.by_day(verdict.variable), entry.lower_is_better(verdict.variable)
+    # Neither direction would be a regression.
+    if better is None or not samples:
+        return verdict
+    dates, values = map(list, zip(*samples))
+    variables = terms.variables(verdict.check, verdict.variable)
+    drift = terms.day.drifts[verdict.key, verdict.variable]
+    try:
+        decision = pooled.judge_pooled(recorded, values, better, variables, drift, dates)
+    except judge.JudgeError:
+        return verdict
+    if decision.name == "watched" and decision.finds is None:
+        # No change of a sensible size would be seen.
+        return verdict
+    count = "this session"
+    if decision.sessions > 1:
+        count = f"{decision.sessions} sessions since {samples[-decision.sessions][0]}"
+    what = {"watched": "no change ", "inconclusive": "suspicious "}.get(decision.name, "")
+    pool = list(itertools.chain(*values[-decision.sessions :]))
+    return replace(
+        verdict,
+        name=decision.name,
+        value=statistics.median(pool),
+        pooled=len(pool),
+        change=decision.change,
+        interval=decision.interval,
+        p=decision.p,
+        finds=decision.finds,
+        reason=f"{what}over {count}",
+    )
+
+
+def _summary(verdicts: list[Verdict]) -> str:
+    """A note on what would have been seen of the watched variables; '' without any."""
+    finds = []
+    for verdict in verdicts:
+        if verdict.name == "watched" and verdict.finds:
+            finds.append(verdict.finds)
+    if not finds:
+        return ""
+    count = f"{len(finds)} variable{'s' * (len(finds) > 1)}"
+    changes = dict.fromkeys((f"{100 * min(finds):.0f}", f"{100 * max(finds):.0f}"))
+    return (
+        f"watched: {count} that this session alone does not decide. Changes of "
+        f"{' to '.join(changes)} % (--all prints each under `finds`) would "
+        f"have been seen with {100 * plan.POWER:.0f} % probability. An unchanged session raises "
+        f"an alarm here with at most {100 * pooled.POOLED_ERROR:.0f} %"
+    )
