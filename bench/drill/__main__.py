@@ -28,7 +28,7 @@ from tabulate import tabulate
 
 from bench.__main__ import interval
 from nearmetal import results
-from nearmetal.judge import baseline, confirm, record
+from nearmetal.judge import baseline, baseline_sessions, confirm, record
 from nearmetal.judge import render as verdicts
 from nearmetal.judge.campaign import Campaign
 from nearmetal.judge.days import drifts
@@ -455,7 +455,8 @@ def prepare(
     for only in selections:
         sessions = [one for one in before if measures(one, only)]
         while len(sessions) < count or (
-            len(sessions) < count + SPARE and record.least_samples(sessions) < plan.LEAST_BASELINE
+            len(sessions) < count + SPARE
+            and baseline_sessions.least_samples(sessions) < plan.LEAST_BASELINE
         ):
             if sessions:
                 wait(sessions[-1].time + spread)

@@ -21,7 +21,7 @@ HEADERS = (
 def record(arguments) -> int:
     """Write the baseline from some sessions, or its bounds anew."""
     # Not at the top: NumPy and SciPy, which `show` does not use.
-    from nearmetal.judge import confirm
+    from nearmetal.judge import baseline_sessions, confirm
     from nearmetal.judge import record as recording
     from nearmetal.site.system import obsolete_keys
 
@@ -37,10 +37,10 @@ def record(arguments) -> int:
     before = baseline.Baseline(system, path, {})
     if arguments.add:
         before = baseline.load(system, directory)
-        sessions, left_out = recording.to_add(arguments.database, before, arguments.session)
+        sessions, left_out = baseline_sessions.to_add(arguments.database, before, arguments.session)
     else:
         since = seconds(arguments.since) if arguments.since else None
-        sessions = recording.choose(arguments.database, system, arguments.session, since)
+        sessions = baseline_sessions.choose(arguments.database, system, arguments.session, since)
         if path.exists():
             before = baseline.load(system, directory, any_bounds=True)
     # What a confirmation refuted is no sample of a baseline.
@@ -51,7 +51,7 @@ def record(arguments) -> int:
     baseline.save(after)
     for note in [*left_out, *notes, *obsolete_keys(system)]:
         print(f"note: {note}")
-    for warning in recording.sick(system, sessions):
+    for warning in baseline_sessions.sick(system, sessions):
         print(f"warning: {warning}")
     ids = ", ".join(session.uuid[:8] for session in sessions)
     print(
@@ -80,12 +80,12 @@ def _refuse_pairs(arguments) -> None:
 
 def _write_references(arguments, system: str, directory: Path) -> int:
     """Write references of ReFrame's from history, and no baseline."""
-    from nearmetal.judge import as_reframe
-    from nearmetal.judge import record as recording  # not at the top: NumPy and SciPy
+    # Not at the top: NumPy and SciPy.
+    from nearmetal.judge import as_reframe, baseline_sessions
 
     since = seconds(arguments.since) if arguments.since else 0.0
     if arguments.session:
-        sessions = recording.choose(arguments.database, system, arguments.session)
+        sessions = baseline_sessions.choose(arguments.database, system, arguments.session)
     else:
         sessions = [
             session

@@ -82,8 +82,9 @@ class Terms:
 
     def also_unjudged(self, value: Value) -> float:
         """The same, where the variables that the baseline does not judge count too."""
-        entries = self.baseline.entries.values()
-        unjudged = sum(len(entry.noise) - entry.judged for entry in entries)
+        unjudged = 0
+        for entry in self.baseline.entries.values():
+            unjudged += len(entry.noise) - entry.judged
         return self.variables(value.check, value.variable) + unjudged
 
     def drift(self, value: Value) -> float:
@@ -97,10 +98,12 @@ def judge_session(session: Session, terms: Terms, fresh: Fresh) -> GateReport:
     :arg session: with the baseline's directions, and with ratios.
     """
     baseline = terms.baseline
-    # A case that `-P` varied is not in the baseline, but it is in the selection.
-    held = {(parse(case.check).plain, case.partition, case.environ) for case in session.cases}
+    promised = set(terms.promised)
+    for case in session.cases:
+        # A case that `-P` varied is not in the baseline, but it is in the selection.
+        promised.discard((parse(case.check).plain, case.partition, case.environ))
     reason = "the selection promises this case, but the session lacks it"
-    verdicts = [Verdict.incomplete(reason, key) for key in sorted(terms.promised - held)]
+    verdicts = [Verdict.incomplete(reason, key) for key in sorted(promised)]
     # Jobs end in any order, and outputs should not differ by it.
     for case in sorted(session.cases, key=lambda case: case.where):
         for verdict in _case(case, baseline.entries.get(case.key), terms, fresh):
@@ -139,14 +142,17 @@ def _case(case: Case, entry: Entry | None, terms: Terms, fresh: Fresh) -> list[V
     if entry is None and case.varied:
         reason = "-P set variables of its check, and a baseline holds no such case"
         return [Verdict.unjudged(value, reason) for value in case.values]
-    own = [value for value in case.values if not native_ratio.is_ratio(value.variable)]
-    if entry is None:
-        return [_unrecorded(value, case, "this case") for value in own]
-    # A baseline of an older version, or of one partition, has no ratios.
-    ratios = [value for value in case.values if value.variable in entry.noise and value not in own]
     verdicts = []
-    for value in [*own, *ratios]:
-        if value.expected == XFAIL or value.variable not in entry.noise:
+    if entry is None:
+        for value in native_ratio.own_values(case):
+            verdicts.append(_unrecorded(value, case, "this case"))
+        return verdicts
+    for value in case.values:
+        is_known = value.variable in entry.noise
+        # A baseline of an older version, or of one partition, has no ratios.
+        if native_ratio.is_ratio(value.variable) and not is_known:
+            continue
+        if value.expected == XFAIL or not is_known:
             verdicts.append(_unrecorded(value, case, "this variable"))
         else:
             samples = fresh.get((*case.where, value.variable), [])
@@ -172,12 +178,11 @@ def _unrecorded(value: Value, case: Case, what: str) -> Verdict:
 
 def _lost(case: Case, entry: Entry) -> list[Verdict]:
     """Verdicts on the baseline's variables that the case lacks."""
-    held = {value.variable for value in case.values}
     lost = []
     for name in entry.noise:
         is_ratio = native_ratio.is_ratio(name)
         # A case of one node never has ratios.
-        if name in held or (case.node and is_ratio):
+        if case.value(name) or (case.node and is_ratio):
             continue
         verdict, reason = "incomplete", "the baseline has this variable, but the session lacks it"
         if is_ratio:
@@ -211,8 +216,9 @@ def _value(value: Value, entry: Entry, terms: Terms, fresh: list[float]) -> Verd
     if value.unit != unit:
         return _incomplete(value, f"its unit is {value.unit}, the baseline's {unit}")
     if value.lower_is_better is not entry.lower_is_better(variable):
-        here, there = ("less", "more") if value.lower_is_better else ("more", "less")
-        return _incomplete(value, f"{here} is better, but {there} in the baseline")
+        if value.lower_is_better:
+            return _incomplete(value, "less is better, but more in the baseline")
+        return _incomplete(value, "more is better, but less in the baseline")
     if not value.samples:
         return _incomplete(value, "the session holds none of its samples")
     variables = terms.variables(value.check, variable)
@@ -220,8 +226,10 @@ def _value(value: Value, entry: Entry, terms: Terms, fresh: list[float]) -> Verd
         decision = _decision(value, entry, terms, fresh, variables)
     except judge.JudgeError as error:
         return _incomplete(value, str(error))
+    samples = fresh
     # Samples that were selected for a large change are no estimate of it.
-    samples = fresh if decision.set_aside else [*value.samples, *fresh]
+    if not decision.set_aside:
+        samples = [*value.samples, *fresh]
     days = len(entry.by_day(variable))
     verdict = Verdict.on(
         value,
@@ -291,8 +299,10 @@ def since(baseline: Baseline, past: Iterable[Session]) -> list[Session]:
         if known[at].uuid in recorded:
             return known[at + 1 :]
     # The baseline is of another database.
-    times = [time for time in map(time_of, recorded.values()) if time is not None]
-    before = max(times, default=-math.inf)
+    before = -math.inf
+    for time in map(time_of, recorded.values()):
+        if time is not None:
+            before = max(before, time)
     return [session for session in known if session.time > before]
 
 
@@ -307,11 +317,14 @@ def judge_pooled(
     if not any(map(_is_undecided, report.verdicts)):
         return report
     # Older sessions than the longest window say nothing of today.
-    past = [native_ratio.with_ratios(session) for session in earlier[1 - max(pooled.WINDOWS) :]]
+    past = map(native_ratio.with_ratios, earlier[1 - max(pooled.WINDOWS) :])
     sessions: list[tuple[str, Mapping[Where, Case]]] = []
     for session in (*past, report.session):
+        cases = {}
+        for case in session.cases:
+            if case.counts and not case.varied:
+                cases[case.where] = case
         day = datetime.fromtimestamp(session.time, UTC)
-        cases = {case.where: case for case in session.cases if case.counts and not case.varied}
         sessions.append((f"{day:%Y-%m-%d}", cases))
     verdicts = []
     for verdict in report.verdicts:

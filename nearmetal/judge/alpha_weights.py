@@ -63,7 +63,7 @@ class AlphaWeights:
 
     def selects(self, check: str, variable: str = "") -> bool:
         """Whether the variable is judged; without one, whether any of the check's may be."""
-        return not self.only or any(_matches(one, check, variable) for one in self.only)
+        return not self.only or any(_matches(pattern, check, variable) for pattern in self.only)
 
     def weight(self, check: str, variable: str) -> float:
         """The weight of a variable; the last pattern that matches it counts."""
@@ -105,18 +105,13 @@ class AlphaWeights:
         return replace(known, entries=entries, whole=known.entries, weigh=self.weight)
 
     def _entry(self, check: str, entry: Entry) -> Entry:
-        names = [name for name in entry.units if self.selects(check, name)]
-
-        def selected(part: dict) -> dict:
-            return {name: part[name] for name in names if name in part}
-
-        return replace(
-            entry,
-            units=selected(entry.units),
-            values=selected(entry.values),
-            noise=selected(entry.noise),
-            samples=selected(entry.samples),
-        )
+        units, values = dict(entry.units), dict(entry.values)
+        noise, samples = dict(entry.noise), dict(entry.samples)
+        for name in entry.units:
+            if not self.selects(check, name):
+                for part in (units, values, noise, samples):
+                    part.pop(name, None)
+        return replace(entry, units=units, values=values, noise=noise, samples=samples)
 
     def note(self, known: Baseline | None) -> str:
         """What was chosen, in words; '' if nothing was."""
@@ -128,19 +123,24 @@ class AlphaWeights:
         if self.weights and known is None:
             parts.append("--weight changes nothing without a baseline")
         elif self.weights:
-            weights = [f"{name} {weight:g}" for name, weight in self.weights.items()]
-            parts.append(f"weights: {', '.join(weights)}")
+            weights = ", ".join(f"{name} {weight:g}" for name, weight in self.weights.items())
+            parts.append(f"weights: {weights}")
         return "; ".join(parts)
 
     def _refuse_unknown(self, session: Session, known: Baseline | None) -> None:
         variables: dict[str, set[str]] = {}
         for case in session.cases:
-            names = {value.variable for value in case.values}
-            variables.setdefault(case.check, set()).update(names or {""})
+            names = variables.setdefault(case.check, set())
+            for value in case.values:
+                names.add(value.variable)
+            # A case without values may be chosen by its check.
+            if not case.values:
+                names.add("")
         for key in session.skipped:
             variables.setdefault(key[0], set()).add("")
-        for key, entry in (known.entries if known else {}).items():
-            variables.setdefault(key[0], set()).update(entry.units)
+        if known:
+            for key, entry in known.entries.items():
+                variables.setdefault(key[0], set()).update(entry.units)
         by_name: dict[str, set[str]] = {}
         for check, names in variables.items():
             by_name.setdefault(naming.base_name(check), set()).update(names)
@@ -169,7 +169,7 @@ def _matches(pattern: str, check: str, variable: str) -> bool:
     """Whether `CHECK[:VARIABLE]` matches; without a variable, whether CHECK does."""
     wanted, _, of = pattern.partition(":")
     plain = naming.parse(check).plain
-    named = any(fnmatchcase(name, wanted) for name in (plain, plain.split()[0]))
+    named = fnmatchcase(plain, wanted) or fnmatchcase(plain.split()[0], wanted)
     if not named or not of or not variable:
         return named
     return fnmatchcase(variable, of) or fnmatchcase(native_ratio.plain(variable), of)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import orjson
 import yaml
@@ -188,7 +189,9 @@ class Baseline:
 def day_of(start: str) -> str:
     """The day (UTC) of a session's start: `20260801` of `20260801T101500+0000`."""
     time = time_of(start)
-    return start[:8] if time is None else f"{datetime.fromtimestamp(time, timezone.utc):%Y%m%d}"
+    if time is None:
+        return start[:8]
+    return f"{datetime.fromtimestamp(time, timezone.utc):%Y%m%d}"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -207,14 +210,14 @@ def levels_of(starts: Collection[str]) -> list[Hashable]:
     times = {start: time_of(start) for start in starts}
     first = -math.inf
     levels: dict[str, Hashable] = {}
-    for start, time in sorted(times.items(), key=lambda one: (one[1] is None, one[1])):
+    for start, time in sorted(times.items(), key=lambda entry: (entry[1] is None, entry[1])):
         if time is None:
             levels[start] = start
             continue
         if time - first >= 60 * plan.LEVEL_MINUTES:
             first = time
         levels[start] = first
-    return [levels[start] for start in starts]
+    return list(map(levels.__getitem__, starts))
 
 
 def span_of(starts: Iterable[str]) -> float | None:
@@ -225,7 +228,9 @@ def span_of(starts: Iterable[str]) -> float | None:
         if time is None:
             return None
         times.append(time)
-    return max(times) - min(times) if times else None
+    if not times:
+        return None
+    return max(times) - min(times)
 
 
 def directory() -> Path:
@@ -301,16 +306,21 @@ def _entry(case: dict, sessions: dict, facts: dict, references: dict, samples: d
     :arg facts: those that the cases of its partition share.
     :arg samples: by variable.
     """
+    units, values, evidence = {}, {}, {}
+    for name, (value, _, _, unit) in references.items():
+        units[name], values[name] = unit, value
+    for name, (middle, most) in case.get("evidence", {}).items():
+        evidence[name] = middle, most
     return Entry(
         recorded=case["recorded"],
         sessions={uuid: sessions[uuid] for uuid in case["sessions"]},
         facts={**facts, **case["facts"]},
         parameters=case["parameters"],
-        units={name: reference[3] for name, reference in references.items()},
-        values={name: reference[0] for name, reference in references.items()},
+        units=units,
+        values=values,
         noise={name: Noise(**noise) for name, noise in case["noise"].items()},
         samples=samples,
-        evidence={name: tuple(one) for name, one in case.get("evidence", {}).items()},
+        evidence=evidence,
         better=case.get("better", {}),
     )
 
@@ -319,9 +329,9 @@ def _read(path: Path, system: str, fix: str):
     try:
         files.refuse_unfit(path)
     except FileNotFoundError:
-        hint = ""
-        if there := [other.stem for other in path.parent.glob("*.yaml")]:
-            hint = f" ({suggest.unknown(system, there, 'baselines here are of')})"
+        hint, others = "", [other.stem for other in path.parent.glob("*.yaml")]
+        if others:
+            hint = f" ({suggest.unknown(system, others, 'baselines here are of')})"
         raise BaselineError(
             f"{path}: {system} has no baseline. Fix: `nearmetal baseline record --system {system}` "
             f"after some sessions, or set RFM_REFERENCE_PREFIX to the baselines' directory{hint}"
@@ -399,11 +409,14 @@ def _check_bounds(references: dict, directions: dict, where: str, fix: str) -> N
 
 def _find(data: dict, key: Key, parameters: dict, system: str) -> dict:
     """A case's references: {variable: [value, lower, upper, unit]}; empty if there are none."""
-    found = data.get(key[0].split()[0])
-    for step in (f"{system}:{key[1]}", key[2], *map(naming.step_of, parameters.values())):
-        found = found.get(step) if isinstance(found, dict) else None
-    references = {}
-    for name, entry in found.items() if isinstance(found, dict) else ():
+    steps = key[0].split()[0], f"{system}:{key[1]}", key[2]
+    references: dict[str, list] = {}
+    place: Any = data
+    for step in (*steps, *map(naming.step_of, parameters.values())):
+        place = place.get(step)
+        if not isinstance(place, dict):
+            return {}
+    for name, entry in place.items():
         if isinstance(entry, list) and entry[:1] == ["$xfail"]:
             entry = entry[2]
         if isinstance(entry, list):
@@ -491,10 +504,9 @@ def _samples_as_json(entries: dict[Key, Entry]) -> str:
     """The samples as JSON, with one line for each variable, for short diffs."""
     cases = []
     for key, entry in entries.items():
-        lines = [
-            f" {json.dumps(name)}: {json.dumps(sessions)}"
-            for name, sessions in sorted(entry.samples.items())
-        ]
+        lines = []
+        for name, sessions in sorted(entry.samples.items()):
+            lines.append(f" {json.dumps(name)}: {json.dumps(sessions)}")
         cases.append(f"{json.dumps(' | '.join(key))}: {{\n" + ",\n".join(lines) + "}")
     return "{\n" + ",\n".join(cases) + "}\n"
 
@@ -503,7 +515,7 @@ def _metadata(baseline: Baseline, samples: str) -> dict:
     """The key `baseline` of the file."""
     entries, sessions = baseline.entries, baseline.sessions
     common: dict[str, dict[str, str]] = {}
-    for key, entry in sorted(entries.items(), key=lambda one: one[0][1]):
+    for key, entry in sorted(entries.items(), key=lambda item: item[0][1]):
         # The facts that are the same in all cases of a partition.
         shared = common.setdefault(key[1], dict(entry.facts))
         for name in list(shared):
@@ -529,7 +541,7 @@ def _case(entry: Entry, common: dict[str, str]) -> dict:
         "noise": {name: vars(noise) for name, noise in sorted(entry.noise.items())},
     }
     if entry.evidence:
-        document["evidence"] = {name: list(one) for name, one in sorted(entry.evidence.items())}
+        document["evidence"] = {name: list(ends) for name, ends in sorted(entry.evidence.items())}
     if entry.better:
         document["better"] = dict(sorted(entry.better.items()))
     return document

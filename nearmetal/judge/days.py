@@ -37,34 +37,36 @@ def drifts(baseline: Baseline) -> Drifts:
     differ.
     """
     entries = baseline.whole or baseline.entries
-    found: Drifts = {}
-    judged: list[Series] = []
+    drifting: Drifts = {}
+    variables: list[Series] = []
+    ratios: list[Series] = []
     for key, entry in entries.items():
         for name in entry.samples:
             # One without a logarithm is never judged.
-            found[key, name] = 0.0
+            drifting[key, name] = 0.0
             if entry.is_positive(name):
-                judged.append((key, name))
+                kind = ratios if native_ratio.is_ratio(name) else variables
+                kind.append((key, name))
     weight = baseline.weight(baseline.entries)
     # The native median of a session shifts all of its ratios: they are a mixture of their own.
-    for ratios in (False, True):
-        part = [one for one in judged if native_ratio.is_ratio(one[1]) == ratios]
+    for part in (variables, ratios):
         weights = [baseline.weigh(key[0], name) for key, name in part]
         # Each weight has its own part of the days' error, but all variables show how days differ.
         for own in set(weights):
-            drifting = _effective(entries, part, max(1.0, weight / own))
-            for series, drift_of_one, its_weight in zip(part, drifting, weights):
-                if its_weight == own:
-                    key, name = series
+            shown = _effective(entries, part, max(1.0, weight / own))
+            for (key, name), from_samples, weight_of_series in zip(part, shown, weights):
+                if weight_of_series == own:
                     assumed = entries[key].assumed_drift(name)
-                    found[series] = math.hypot(float(drift_of_one), assumed)
-    return found
+                    drifting[key, name] = math.hypot(float(from_samples), assumed)
+    return drifting
 
 
 def _effective(entries: dict[Key, Entry], part: list[Series], variables: float) -> np.ndarray:
     """The drift that samples show, of days and of levels the larger."""
-    days = [entries[key].by_day(name) for key, name in part]
-    levels = [entries[key].by_level(name) for key, name in part]
+    days, levels = [], []
+    for key, name in part:
+        days.append(entries[key].by_day(name))
+        levels.append(entries[key].by_level(name))
     drifting = drift.effective(days, variables)
     # Where sessions are a day apart, each day is one level.
     if levels != days:
@@ -84,23 +86,25 @@ def day_of(session: Session, baseline: Baseline, usual: Drifts) -> Day:
     :arg session: with the baseline's directions, and with ratios.
     :arg usual: `drifts` of the baseline.
     """
-    found, worst = dict(usual), 1.0
+    drifting, worst, note = dict(usual), 1.0, ""
     # A day that is bad for the native link alone shifts ratios the other way.
     for ratios, shifts in _shifts(session, baseline).items():
-        series, far, within = zip(*shifts)
-        own = np.array([usual[one] for one in series])
+        shifted, far, within = zip(*shifts)
+        own = np.array(list(map(usual.__getitem__, shifted)))
         factor = drift.of_day(np.array(far), np.array(within), own)
         worst = max(worst, factor)
-        for one, usual_drift in usual.items():
-            if native_ratio.is_ratio(one[1]) == ratios:
-                found[one] = factor * usual_drift
-    return Day(found, _BAD_DAY.format(factor=worst) if worst > 1 else "")
+        for series in usual:
+            if native_ratio.is_ratio(series[1]) == ratios:
+                drifting[series] = factor * usual[series]
+    if worst > 1:
+        note = _BAD_DAY.format(factor=worst)
+    return Day(drifting, note)
 
 
 def _shifts(session: Session, baseline: Baseline) -> dict[bool, list[tuple]]:
     """Series, shift towards worse values and standard error of each judged variable; ratios
     apart."""
-    found: dict[bool, list[tuple]] = {}
+    shifts: dict[bool, list[tuple]] = {}
     for case in session.cases:
         entry = baseline.entries.get(case.key)
         if entry is None or not case.counts:
@@ -108,8 +112,8 @@ def _shifts(session: Session, baseline: Baseline) -> dict[bool, list[tuple]]:
         for value in case.values:
             if shift := _shift(value, entry):
                 kind = native_ratio.is_ratio(value.variable)
-                found.setdefault(kind, []).append(((case.key, value.variable), *shift))
-    return found
+                shifts.setdefault(kind, []).append(((case.key, value.variable), *shift))
+    return shifts
 
 
 def _shift(value: Value, entry: Entry) -> tuple[float, float] | None:
@@ -125,29 +129,33 @@ def _shift(value: Value, entry: Entry) -> tuple[float, float] | None:
     base, new = np.log(recorded), np.log(value.samples)
     shift = float(np.median(new) - np.median(base))
     error = ranks.median_error(float(ranks.spread(base)), len(base), len(new))
-    return (shift if value.lower_is_better else -shift), error
+    if not value.lower_is_better:
+        shift = -shift
+    return shift, error
 
 
 def few_days(baseline: Baseline, variables: Iterable[Series]) -> str:
     """What is assumed of those of the baseline's variables that have few days; '' if none has."""
-    recorded, few = 0, []
+    recorded = 0
+    days, assumed = [], []
     for key, name in variables:
         entry = baseline.entries.get(key)
         if entry is None or name not in entry.samples:
             continue
         recorded += 1
-        if entry.assumed_drift(name):
-            few.append((entry, name))
-    if not few:
+        if drift_of_days := entry.assumed_drift(name):
+            days.append(len(entry.by_day(name)))
+            assumed.append(100 * drift_of_days)
+    if not days:
         return ""
-    days = sorted({len(entry.by_day(name)) for entry, name in few})
-    assumed = sorted({100 * entry.assumed_drift(name) for entry, name in few})
-    number = "one day" if days == [1] else f"{_range(days)} days"
-    if len(few) == recorded:
+    number = f"{_range(days)} days"
+    if max(days) == 1:
+        number = "one day"
+    if len(days) == recorded:
         count = len(baseline.sessions)
         who = f"the baseline is of {count} session{'s' * (count != 1)} on {number}"
     else:
-        who = f"the baseline of {len(few)} of {recorded} variables is of {number}"
+        who = f"the baseline of {len(days)} of {recorded} variables is of {number}"
     return (
         f"{who}, fewer than {plan.LEAST_DAYS} days: how much days differ is not known, and at "
         f"least {_range(assumed)} % is assumed"
@@ -155,5 +163,6 @@ def few_days(baseline: Baseline, variables: Iterable[Series]) -> str:
 
 
 def _range(values: Sequence[float]) -> str:
-    """`1` or `1 to 3`, of sorted values."""
-    return " to ".join(f"{one:.0f}" for one in dict.fromkeys((values[0], values[-1])))
+    """`1` or `1 to 3`."""
+    ends = f"{min(values):.0f}", f"{max(values):.0f}"
+    return " to ".join(dict.fromkeys(ends))

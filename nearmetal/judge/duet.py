@@ -6,6 +6,7 @@ it stores the samples of A as `v_a` and of B as `v_b`, in the order of the pairs
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,9 @@ class DuetReport:
         names = {verdict.decision.name for verdict in self.verdicts}
         if "regressed" in names:
             return 1
-        return 2 if self.missing or not names or "inconclusive" in names else 0
+        if self.missing or not names or "inconclusive" in names:
+            return 2
+        return 0
 
 
 def load(database: Path | Database, system: str | None = None, uuid: str | None = None) -> Session:
@@ -90,13 +93,16 @@ def load(database: Path | Database, system: str | None = None, uuid: str | None 
     session = newest(database, system, ("campaign", "duet"), holds_a_duet)
     if session:
         return session
-    kinds = ("campaign", "duet")
-    held = stored(database, kinds)
-    if _of_others([one for one in held if system in (None, one.system)]):
+    systems, of_system = [], []
+    for session in stored(database, ("campaign", "duet")):
+        if system in (None, session.system):
+            of_system.append(session)
+        if holds_a_duet(session):
+            systems.append(session.system)
+    if _of_others(of_system):
         raise ResultsError(f"{database}: {OF_OTHERS}")
-    others = [one.system for one in held if holds_a_duet(one)]
-    if others:
-        known = suggest.unknown(system, others, "the systems with one are")
+    if systems:
+        known = suggest.unknown(system, systems, "the systems with one are")
         raise ResultsError(f"{database}: no duet on system {system}: {known}; run `{RUN}` first")
     raise ResultsError(f"{database}: no duet; run `{RUN}` first")
 
@@ -107,7 +113,7 @@ def holds_a_duet(session: Session) -> bool:
 
 def _of_others(sessions: Sequence[Session]) -> bool:
     """Whether checks of others stored all of these sessions; False without a session."""
-    cases = [case for session in sessions for case in session.cases]
+    cases = list(itertools.chain.from_iterable(session.cases for session in sessions))
     return bool(cases) and all(case.foreign for case in cases)
 
 
@@ -121,10 +127,14 @@ def judge_session(session: Session) -> DuetReport:
         if case.failure is not None:
             missing.append(f"{label(case)}: {first_line(case.failure)}")
             continue
-        sides = [value.variable for value in case.values if value.variable.endswith(("_a", "_b"))]
-        if not sides:
+        names = []
+        for value in case.values:
+            name, side = value.variable[:-2], value.variable[-2:]
+            if side in ("_a", "_b") and name not in names:
+                names.append(name)
+                pairs.append((case, name))
+        if not names:
             missing.append(f"{label(case)}: it measured nothing")
-        pairs += [(case, name) for name in dict.fromkeys(side[:-2] for side in sides)]
     for case, name in pairs:
         try:
             verdicts.append(_judge(case, name, len(pairs)))
@@ -139,10 +149,11 @@ def judge_session(session: Session) -> DuetReport:
 
 def _judge(case: Case, name: str, variables: int) -> DuetVerdict:
     """The verdict on a variable, by its values `NAME_a` and `NAME_b`. Raises JudgeError."""
-    values = {value.variable: value for value in case.values}
-    a, b = values.get(f"{name}_a"), values.get(f"{name}_b")
-    if a is None or b is None:
-        raise JudgeError(f"only {'B' if a is None else 'A'} has a value")
+    a, b = case.value(f"{name}_a"), case.value(f"{name}_b")
+    if a is None:
+        raise JudgeError("only B has a value")
+    if b is None:
+        raise JudgeError("only A has a value")
     if a.unit != b.unit or a.lower_is_better is None:
         raise JudgeError(
             f"the units {a.unit!r} of A and {b.unit!r} of B do not say whether less is better"
@@ -161,37 +172,39 @@ def _judge(case: Case, name: str, variables: int) -> DuetVerdict:
 
 def label(case: Case) -> str:
     """The duet on one line: `pingpong_duet on native with openmpi: environs A openmpi, B mpich`."""
-    facts = case.facts
-    who = f": {facts['duet']} A {facts['duet.a']}, B {facts['duet.b']}" if "duet.a" in facts else ""
-    return f"{naming.plain(case.check)} on {case.place} with {case.environ}{who}"
+    facts, text = case.facts, f"{naming.plain(case.check)} on {case.place} with {case.environ}"
+    if "duet.a" in facts:
+        text += f": {facts['duet']} A {facts['duet.a']}, B {facts['duet.b']}"
+    return text
 
 
 def span(interval: tuple[float, float], text) -> str:
     return " .. ".join(map(text, interval))
 
 
-def row(one: DuetVerdict) -> list[str]:
-    decision = one.decision
+def row(verdict: DuetVerdict) -> list[str]:
+    decision = verdict.decision
     # Fewer pairs than the first analysis needs give no 95 % interval and no shared part.
-    interval = span(decision.interval, percent) if decision.pairs >= PAIRS[0] else "-"
-    shared = "-"
+    interval = shared = "-"
+    if decision.pairs >= PAIRS[0]:
+        interval = span(decision.interval, percent)
     if decision.shared is not None:
         shared = f"{decision.shared:.2f} ({span(decision.shared_interval, '{:.2f}'.format)})"
-    verdict = decision.name
+    name = decision.name
     if decision.wanted:  # a duet takes an even number of pairs
-        verdict += f" (asks for {decision.wanted + decision.wanted % 2} pairs)"
+        name += f" (asks for {decision.wanted + decision.wanted % 2} pairs)"
     return [
-        one.variable,
-        one.unit,
-        number(one.a),
-        number(one.b),
+        verdict.variable,
+        verdict.unit,
+        number(verdict.a),
+        number(verdict.b),
         percent(decision.change),
         interval,
-        f"{decision.pairs} of {one.measured}",
+        f"{decision.pairs} of {verdict.measured}",
         shared,
         decision.method,
         f"{decision.p:.1g}",
-        verdict,
+        name,
     ]
 
 
@@ -200,7 +213,7 @@ def context(verdict: DuetVerdict, figures: list[published.Figure]) -> list[str]:
     facts, check = verdict.case.facts, naming.base_name(verdict.case.check).removesuffix("_duet")
     if facts.get("duet") != "environs":
         return []
-    found = published.pairs(
+    pairs = published.pairs(
         figures,
         check,
         dict(naming.parameters(verdict.case.check)),
@@ -209,29 +222,29 @@ def context(verdict: DuetVerdict, figures: list[published.Figure]) -> list[str]:
         facts["duet.b"],
         verdict.case.workload,
     )
-    return [_published(verdict.variable, a, b) for a, b in found]
+    return [_published(verdict.variable, a, b) for a, b in pairs]
 
 
 def _published(variable: str, a: published.Figure, b: published.Figure) -> str:
-    ratio = published.ratio(a, b)
-    return (
-        f"  published: {variable} {a.text} and {b.text} {a.unit}"
-        + (f", B/A {ratio}" if ratio else "")
-        + f" ({a.software} and {b.software} on {a.system} "
-        f"{a.partition or a.population}; {a.document}, {a.where})"
-    )
+    text = f"  published: {variable} {a.text} and {b.text} {a.unit}"
+    if ratio := published.ratio(a, b):
+        text += f", B/A {ratio}"
+    place = f"{a.system} {a.partition or a.population}"
+    return f"{text} ({a.software} and {b.software} on {place}; {a.document}, {a.where})"
 
 
 def sizes(session: Session) -> str:
     """Tables of A and B by message size, one for each curve of each duet. No verdict depends on
     them. Raises ResultsError if no duet has a curve."""
-    tables = [
-        f"{label(case)}: {name.removesuffix('_a')}\n" + _sizes(curve, case.curves[f"{name[:-2]}_b"])
-        for case in session.cases
-        if case.duet and case.failure is None
-        for name, curve in case.curves.items()
-        if name.endswith("_a") and f"{name[:-2]}_b" in case.curves
-    ]
+    tables = []
+    for case in session.cases:
+        if not case.duet or case.failure is not None:
+            continue
+        for name, curve in case.curves.items():
+            plain = name.removesuffix("_a")
+            if plain != name and f"{plain}_b" in case.curves:
+                table = _sizes(curve, case.curves[f"{plain}_b"])
+                tables.append(f"{label(case)}: {plain}\n{table}")
     if not tables:
         raise ResultsError(
             f"session {session.uuid}: no duet has values by message size; pingpong_duet and "
@@ -248,16 +261,11 @@ def _sizes(a: Mapping[int, Sequence[float]], b: Mapping[int, Sequence[float]]) -
         except JudgeError as error:
             rows.append([size, "-", "-", str(error), "-"])
             continue
-        enough = len(a[size]) >= PAIRS[0]
-        rows.append(
-            [
-                size,
-                number(statistics.median(a[size])),
-                number(statistics.median(b[size])),
-                percent(decision.change),
-                span(decision.interval, percent) if enough else "-",
-            ]
-        )
+        interval = "-"
+        if len(a[size]) >= PAIRS[0]:
+            interval = span(decision.interval, percent)
+        medians = number(statistics.median(a[size])), number(statistics.median(b[size]))
+        rows.append([size, *medians, percent(decision.change), interval])
     return tabulate(
         rows,
         ["bytes", "A", "B", "B against A", "95 %"],
@@ -277,9 +285,9 @@ def render(report: DuetReport, figures: list[published.Figure]) -> str:
     for verdicts in by_case.values():
         case = verdicts[0].case
         lines = [label(case)]
-        lines += [
-            f"  {what}: {case.facts[key]}" for key, what in FACTS.items() if case.facts.get(key)
-        ]
+        for key, what in FACTS.items():
+            if case.facts.get(key):
+                lines.append(f"  {what}: {case.facts[key]}")
         rows = list(map(row, verdicts))
         lines.append(tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment))
         for verdict in verdicts:

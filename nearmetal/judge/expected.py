@@ -43,14 +43,16 @@ class Partition:
 
     def _refuse_bounds_without_a_value(self) -> None:
         """Raise ExpectationError if no value is within the bounds of a shipped check's variable."""
-        # Environments with the same features have the same bounds.
-        places = {place.environ_features: place for place in self.places.values()}
-        for place in places.values():
-            selected = [
-                expectation
-                for expectation in self.expectations.values()
-                if judge.selects(expectation, place)
-            ]
+        seen = set()
+        for place in self.places.values():
+            # Environments with the same features have the same bounds.
+            if place.environ_features in seen:
+                continue
+            seen.add(place.environ_features)
+            selected = []
+            for expectation in self.expectations.values():
+                if judge.selects(expectation, place):
+                    selected.append(expectation)
             for check, chosen, variables in known.cases():
                 judge.references(selected, Measured(check, place, chosen), variables)
 
@@ -66,7 +68,10 @@ class Partition:
 def read_partitions(system: str) -> dict[str, Partition]:
     """The partitions of a system's file by name. Raises NearmetalError."""
     site, shipped = System.named(system), entries.load()
-    return {one["name"]: Partition(site, one, shipped) for one in site.partitions}
+    partitions = {}
+    for described in site.partitions:
+        partitions[described["name"]] = Partition(site, described, shipped)
+    return partitions
 
 
 def numbers_of(system: str) -> nearness.Numbers:
@@ -75,7 +80,7 @@ def numbers_of(system: str) -> nearness.Numbers:
         site = System.named(system)
     except NearmetalError:
         return {}
-    return {one["name"]: judge.of_extras(one["extras"]) for one in site.partitions}
+    return {part["name"]: judge.of_extras(part["extras"]) for part in site.partitions}
 
 
 @dataclass(frozen=True)
@@ -111,15 +116,17 @@ class Expectations:
         """The variables of each case that an expectation bounds. Raises ExpectationError."""
         bounded = Bounded()
         for case, measured in _measured(session, self.partitions):
-            selected = self.partitions[case.partition].expectations.values()
-            found = judge.references(selected, measured, measured.values)
-            bounded[case.where] = frozenset(found)
+            expectations = self.partitions[case.partition].expectations.values()
+            references = judge.references(expectations, measured, measured.values)
+            bounded[case.where] = frozenset(references)
         return bounded
 
     def deviations(self, session: Session) -> list[Deviation]:
         """What of a session is beyond expectations, over one case and over several."""
         cases = [measured for _, measured in _measured(session, self.partitions)]
-        by_partition = {name: one.expectations for name, one in self.partitions.items()}
+        by_partition = {}
+        for name, partition in self.partitions.items():
+            by_partition[name] = partition.expectations
         return judge.of_session(by_partition, cases)
 
     def apply(self, report: GateReport) -> GateReport:
@@ -160,17 +167,23 @@ def _measured(
         partition = partitions.get(case.partition)
         if not case.measured or partition is None or case.environ not in partition.places:
             continue
+        values, samples, units = {}, {}, {}
+        for value in case.values:
+            values[value.variable] = value.value
+            units[value.variable] = value.unit
+            if value.samples:
+                samples[value.variable] = value.samples
         measured = Measured(
-            naming.base_name(case.check),
-            partition.places[case.environ],
-            dict(naming.parameters(case.check)),
-            case.partition,
-            case.environ,
-            {value.variable: value.value for value in case.values},
-            {value.variable: value.samples for value in case.values if value.samples},
-            case.facts,
-            {value.variable: value.unit for value in case.values},
-            case.node,
+            check=naming.base_name(case.check),
+            place=partition.places[case.environ],
+            parameters=dict(naming.parameters(case.check)),
+            partition=case.partition,
+            environ=case.environ,
+            values=values,
+            samples=samples,
+            facts=case.facts,
+            units=units,
+            node=case.node,
         )
         yield case, measured
 
@@ -194,14 +207,17 @@ def with_deviations(report: GateReport, deviations: Iterable[Deviation]) -> list
             where = displayed(case), case.partition, case.environ, deviation.variable
             verdicts.append(Verdict(*where, unit="", name="deviates", node=case.node))
         for place in places[subject]:
-            one = verdicts[place]
-            verdicts[place] = _beyond(one, deviation, cases.get(one.where))
+            case_of_verdict = cases.get(verdicts[place].where)
+            verdicts[place] = _beyond(verdicts[place], deviation, case_of_verdict)
     return verdicts
 
 
 def displayed(case: Measured) -> str:
     """The case's check with its parameters, as ReFrame displays it."""
-    return " ".join([case.check, *(f"%{key}={value}" for key, value in case.parameters.items())])
+    text = case.check
+    for key, value in case.parameters.items():
+        text += f" %{key}={value}"
+    return text
 
 
 def _subject_of(verdict: Verdict) -> tuple:
@@ -213,12 +229,18 @@ def _subject_of(verdict: Verdict) -> tuple:
 
 def _beyond(verdict: Verdict, deviation: Deviation, case: Case | None) -> Verdict:
     """The verdict on a variable beyond an expectation."""
-    kept = verdict.reason if verdict.name in ("deviates", "disturbed") else ""
-    causes = [cause.text for cause in case.disturbed] if case else []
-    reasons = [deviation.said, kept, *(text for text in causes if text not in kept)]
+    name, reasons, kept = "deviates", [deviation.said], ""
+    if verdict.reason and verdict.name in ("deviates", "disturbed"):
+        kept = verdict.reason
+        reasons.append(kept)
+    for cause in case.disturbed if case else ():
+        if deviation.of_values:
+            name = "disturbed"
+        if cause.text not in kept:
+            reasons.append(cause.text)
     return replace(
         verdict,
-        name="disturbed" if causes and deviation.of_values else "deviates",
+        name=name,
         reason="; ".join(filter(None, reasons)),
         reference=EXPECTATION,
         # Beside another deviation, the median deviates if it does by either of them.

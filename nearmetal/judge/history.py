@@ -99,12 +99,15 @@ def change_points(sessions: Sequence[Session]) -> list[ChangePoint]:
 
     :arg sessions: of one system, in any order.
     """
-    held = {key: points[-LONGEST:] for key, points in series(sessions).items()}
-    medians = [np.array(list(map(_median, points))) for points in held.values()]
+    keys, recent, medians = [], [], []
+    for key, points in series(sessions).items():
+        keys.append(key)
+        recent.append(points[-LONGEST:])
+        medians.append(np.array(list(map(_median, recent[-1]))))
     changes = []
-    moves = _moves_of_all(medians)
-    for (key, points), values, (moved, creep) in zip(held.items(), medians, moves):
-        changes += [_change_point(key, points, values, *one) for one in moved]
+    for key, points, values, (moved, creep) in zip(keys, recent, medians, _moves_of_all(medians)):
+        for move in moved:
+            changes.append(_change_point(key, points, values, *move))
         if creep:
             changes.append(_creep(key, points, values, creep))
     order = {session.uuid: session.order for session in sessions}
@@ -152,7 +155,9 @@ def _creep(
     change = creep.over(count)
     after = float(np.median(values[-max(1, count // 4) :]))
     seconds = last.session.time - first.session.time
-    lasting = seconds >= WEEK
+    per_week = None
+    if seconds >= WEEK:
+        per_week = math.expm1(creep.slope * (count - 1) * WEEK / seconds)
     return ChangePoint(
         *key,
         first.session.uuid,
@@ -162,7 +167,7 @@ def _creep(
         change,
         creep.p,
         sessions=count,
-        per_week=math.expm1(creep.slope * (count - 1) * WEEK / seconds) if lasting else None,
+        per_week=per_week,
     )
 
 
@@ -182,8 +187,10 @@ def moves(values: np.ndarray, count: int = 1) -> tuple[list, trend.Creep | None]
     :arg count: number of series that share the errors.
     """
     creep = trend.creep(values, CREEP_ERROR / count)
-    found = levels(values, ERROR / count / len(values))
-    return [one for one in found if creep is None or one[1] <= creep.start], creep
+    moved = levels(values, ERROR / count / len(values))
+    if creep is not None:
+        moved = [level for level in moved if level[1] <= creep.start]
+    return moved, creep
 
 
 def series(sessions: Sequence[Session]) -> dict[tuple[str, str, str, str, str], list[_Point]]:
@@ -191,15 +198,15 @@ def series(sessions: Sequence[Session]) -> dict[tuple[str, str, str, str, str], 
 
     What disturbed a case moves its values. It is no change of the system.
     """
-    found: dict[tuple[str, str, str, str, str], list[_Point]] = {}
+    points: dict[tuple[str, str, str, str, str], list[_Point]] = {}
     for session in sorted(sessions, key=lambda session: session.order):
         for case in session.cases:
             if not case.measured or case.disturbed:
                 continue
             for value in filter(_is_positive, case.values):
                 key = value.check, value.place, value.environ, value.variable, value.unit
-                found.setdefault(key, []).append(_Point(value, session, case.facts))
-    return found
+                points.setdefault(key, []).append(_Point(value, session, case.facts))
+    return points
 
 
 def _is_positive(value: Value) -> bool:
@@ -290,11 +297,13 @@ def _sentence(point: ChangePoint) -> str:
     what = f"{point.variable} of {point.check} on {point.partition} with {point.environ}"
     if point.creeps:
         return f"history: {what} {creeping(point)}"
-    facts = f"; changed with it: {_facts(point)}" if point.facts else ""
-    return (
+    text = (
         f"history: {what} moved by {100 * point.change:+.1f} % in session {point.session[:8]} of "
-        f"{point.started}{facts}"
+        f"{point.started}"
     )
+    if point.facts:
+        text += f"; changed with it: {_facts(point)}"
+    return text
 
 
 def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
@@ -303,7 +312,7 @@ def render(sessions: Sequence[Session], points: Sequence[ChangePoint]) -> str:
     if not held:
         return "no session holds a value, so there are no change points"
     least = least_sessions(len(held))
-    short = sum(len(found) < least for found in held.values())
+    short = sum(len(series_points) < least for series_points in held.values())
     plural = "s" * (len(sessions) != 1)
     lines = [f"{len(sessions)} session{plural}, {len(held)} variables: {_counts(points)}"]
     lines += _disturbed(sessions)
@@ -324,7 +333,9 @@ def _disturbed(sessions: Sequence[Session]) -> list[str]:
     for session in sessions:
         if any(case.disturbed for case in session.cases):
             starts.append(session.started)
-    return [f"left out: the disturbed cases of sessions {shorten(starts)}"] if starts else []
+    if not starts:
+        return []
+    return [f"left out: the disturbed cases of sessions {shorten(starts)}"]
 
 
 def _counts(points: Sequence[ChangePoint]) -> str:
@@ -336,7 +347,9 @@ def _counts(points: Sequence[ChangePoint]) -> str:
 
 
 def _row(point: ChangePoint) -> list[str]:
-    facts = _facts(point)
+    beside = _facts(point) or "nothing recorded"
+    if point.creeps:
+        beside = creeping(point)
     return [
         point.started,
         point.session[:8],
@@ -349,7 +362,7 @@ def _row(point: ChangePoint) -> list[str]:
         point.unit,
         f"{100 * point.change:+.1f} %",
         f"{point.p:.1g}",
-        creeping(point) if point.creeps else facts or "nothing recorded",
+        beside,
     ]
 
 

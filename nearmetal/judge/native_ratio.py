@@ -31,7 +31,7 @@ def with_ratios(session: Session) -> Session:
     cases = []
     for case in session.cases:
         if native.counterpart_of(case):
-            case = replace(case, values=(*_own(case), *_ratios(case, native)))
+            case = replace(case, values=(*own_values(case), *_ratios(case, native)))
         cases.append(case)
     return replace(session, cases=tuple(cases))
 
@@ -49,26 +49,29 @@ class _Native:
     def median(self, value: Value) -> float | None:
         """The median of the native counterpart's samples; None without one."""
         case = self.cases.get((value.check, value.environ))
-        for other in case.values if case else ():
-            if (other.variable, other.unit) == (value.variable, value.unit) and other.samples:
-                median = statistics.median(other.samples)
-                return median if median > 0 else None
-        return None
+        native = case and case.value(value.variable)
+        if not native or native.unit != value.unit or not native.samples:
+            return None
+        median = statistics.median(native.samples)
+        if median <= 0:
+            return None
+        return median
 
 
 def _native(session: Session) -> _Native | None:
     """None if no case of the native partition is usable. Another one never stands in for it."""
-    eligible = [case for case in session.cases if _has_ratios(case)]
+    eligible = list(filter(_has_ratios, session.cases))
     if not eligible:
         return None
     partition = base_first(session, (case.partition for case in eligible))[0]
-    cases = {
-        (case.check, case.environ): case
-        for case in eligible
-        if case.partition == partition and case.counts
-    }
-    is_native = partition == "native" or any(case.link_class == "native" for case in cases.values())
-    return _Native(partition, cases) if is_native and cases else None
+    cases, is_native = {}, partition == "native"
+    for case in eligible:
+        if case.partition == partition and case.counts:
+            cases[case.check, case.environ] = case
+            is_native = is_native or case.link_class == "native"
+    if not is_native or not cases:
+        return None
+    return _Native(partition, cases)
 
 
 def _has_ratios(case: Case) -> bool:
@@ -78,7 +81,7 @@ def _has_ratios(case: Case) -> bool:
 def _ratios(case: Case, native: _Native) -> list[Value]:
     """The ratios of a case's values, as values."""
     ratios = []
-    for value in _own(case):
+    for value in own_values(case):
         median = native.median(value)
         if median is None or not value.samples or value.lower_is_better is None:
             continue
@@ -95,7 +98,7 @@ def _ratios(case: Case, native: _Native) -> list[Value]:
     return ratios
 
 
-def _own(case: Case) -> list[Value]:
+def own_values(case: Case) -> list[Value]:
     """The case's values without ratios, which a judged session has already."""
     return [value for value in case.values if not is_ratio(value.variable)]
 
@@ -108,7 +111,9 @@ def plain(variable: str) -> str:
 def native_partition(session: Session) -> str:
     """The partition that ratios are to; '' if there are none."""
     native = _native(session)
-    return native.partition if native else ""
+    if native is None:
+        return ""
+    return native.partition
 
 
 def fresh_ratios(

@@ -9,14 +9,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 
-from nearmetal import results
-from nearmetal.errors import NearmetalError
 from nearmetal.judge import native_ratio
-from nearmetal.judge.against_baseline import since
 from nearmetal.judge.baseline import (
     MAY_DIFFER,
     Baseline,
@@ -27,150 +23,13 @@ from nearmetal.judge.baseline import (
     line_of_direction,
     without_direction,
 )
-from nearmetal.judge.campaign import Campaign
+from nearmetal.judge.baseline_sessions import failed, unfit
 from nearmetal.judge.days import Series, drifts, few_days
-from nearmetal.judge.expected import Expectations, displayed, read_partitions
 from nearmetal.judge.verdict import note_on_foreign, option_of_repeats
 from nearmetal.model import metrics, settings
 from nearmetal.model.facts import changed_facts, nodes_in
-from nearmetal.results import FACTS, Case, Database, Session, Value
+from nearmetal.results import FACTS, Case, Session, Value
 from nearmetal.stats import judge, plan, ranks
-from nearmetal.util.sanitize import first_line
-
-#: Verdicts of a session that `--add` takes.
-ADDED = {"ok", "watched", "xfail", "not judged", "inconclusive"}
-
-
-def choose(
-    database: Path | Database, system: str, named: list[str] | None, since: float | None = None
-) -> list[Session]:
-    """The sessions to record from, oldest first: the named ones, or the last ones with the same
-    cases as the newest. Sessions of few repeats are more than BASELINE_SESSIONS.
-
-    :arg since: all of those that started since this time, in seconds since 1970.
-    :raises ResultsError: there is none.
-    """
-    database = Database.of(database)
-    if named:
-        loaded = (results.load_session(database, uuid=uuid) for uuid in named)
-        # Two names may be of one session.
-        found = {one.uuid: one for one in loaded}
-        return sorted(found.values(), key=lambda one: one.order)
-    # It raises if the newest one is not readable: no older one replaces it.
-    results.newest(database, system)
-    keys: set[Key] = set()
-    chosen: list[Session] = []
-    for session in results.sessions(database, newest_first=True):
-        if session.system != system or unfit(session):
-            continue
-        if since is not None and session.time < since:
-            continue
-        cases = {case.key for case in session.cases}
-        keys = keys or cases
-        if cases == keys:
-            chosen.append(session)
-        if (
-            since is None
-            and len(chosen) >= plan.BASELINE_SESSIONS
-            and least_samples(chosen) >= plan.LEAST_BASELINE
-        ):
-            break
-    if not chosen:
-        # It raises, and names the known systems.
-        results.load_session(database, system)
-        if since is not None:
-            raise BaselineError("no session since then. Fix: give an earlier --since")
-    return chosen[::-1]
-
-
-def to_add(
-    database: Database, before: Baseline, named: list[str] | None
-) -> tuple[list[Session], list[str]]:
-    """The sessions that `--add` adds, oldest first, and notes on those that are left out.
-
-    Each must be clean by the gate.
-
-    :arg named: their ids; else those after the baseline's.
-    :raises BaselineError: there is none.
-    """
-    if named:
-        sessions = choose(database, before.system, named)
-    else:
-        stored = results.sessions(database)
-        sessions = since(before, [past for past in stored if past.system == before.system])
-    expectations = Expectations.of(before.system)
-    chosen, notes = [], []
-    for session in sessions:
-        campaign = Campaign(session, before, database, expectations)
-        if why := _not_added(campaign):
-            notes.append(f"session {session.uuid} is left out: it {why}")
-        else:
-            chosen.append(session)
-    if not chosen:
-        raise BaselineError(
-            f"{'; '.join([f'{before.path}: no session to add', *notes])}. "
-            f"Fix: run `reframe -c reframe_checks -r --system {before.system}` again"
-        )
-    return chosen, notes
-
-
-def _not_added(campaign: Campaign) -> str:
-    """Why a session is not added to its campaign's baseline; '' if it is."""
-    session = campaign.session
-    if campaign.baseline and session.uuid in campaign.baseline.sessions:
-        return "is in the baseline already"
-    if why := unfit(session):
-        return why
-    names = {verdict.name for verdict in campaign.verdicts().verdicts} - ADDED
-    if names:
-        return f"is not ok: {', '.join(sorted(names))}"
-    return failed(session)
-
-
-def sick(system: str, sessions: list[Session]) -> list[str]:
-    """Sentences on what the baseline would bless though it is beyond expectations."""
-    try:
-        expectations = Expectations(read_partitions(system))
-    except NearmetalError as error:
-        return [f"the sessions are not held against expectations: {error}"]
-    texts: dict[tuple[str, str, str], list[str]] = {}
-    for session in sessions:
-        for deviation in expectations.deviations(session):
-            case, name = deviation.case, deviation.expectation.name
-            where = f"{displayed(case)} | {case.partition} | {case.environ}"
-            texts.setdefault((where, deviation.variable, name), []).append(str(deviation))
-    warnings = []
-    for (where, _, name), deviations in texts.items():
-        warnings.append(
-            f"the baseline blesses what may be a sick system: {where}: {deviations[-1]}; so in "
-            f"{len(deviations)} of {len(sessions)} sessions. Fix: repair it and record anew, or "
-            f"give the site's own bound of {name} (`expected` in the partition's extras)"
-        )
-    return warnings
-
-
-def least_samples(sessions: list[Session]) -> int:
-    """The least number of undisturbed samples that a variable has in all sessions together."""
-    counts: Counter[tuple] = Counter()
-    for session in sessions:
-        for case in session.cases:
-            if not case.measured:
-                continue
-            for value in case.values:
-                # A variable that was always disturbed counts with 0.
-                key = value.check, value.place, value.environ, value.variable
-                counts[key] += case.counts * len(value.samples)
-    return min(counts.values(), default=plan.LEAST_BASELINE)
-
-
-def unfit(session: Session) -> str:
-    """Why a session cannot be recorded; '' if it can."""
-    if any(case.node for case in session.cases):
-        return "was distributed over nodes (--distribute), but a baseline is of a partition"
-    if any(case.varied for case in session.cases):
-        return "set variables of its checks by -P, but a baseline is of the checks as they are"
-    return ""
-
 
 #: A case in each session that holds it.
 Measured = list[tuple[Session, Case]]
@@ -192,9 +51,10 @@ def record(
         )
     sessions = [native_ratio.with_ratios(before.directed(session)) for session in sessions]
     held: dict[Key, Measured] = {}
+    cases: list[Case] = []
     for session in sessions:
-        # Of several cases with one key, the first.
-        for key, case in {case.key: case for case in reversed(session.cases)}.items():
+        cases += session.cases
+        for key, case in session.by_key.items():
             held.setdefault(key, []).append((session, case))
     # Before anything is computed: a damaged session should not cost a minute.
     for session in sessions:
@@ -202,12 +62,13 @@ def record(
     entries: dict[Key, Entry] = {}
     notes: list[str] = []
     for key, measured in sorted(held.items()):
-        entry = _recorded(key, measured, before.entries.get(key) if add else None, notes)
-        if entry:
+        earlier = None
+        if add:
+            earlier = before.entries.get(key)
+        if entry := _recorded(key, measured, earlier, notes):
             entries[key] = entry
     after = Baseline(before.system, before.path, {**before.entries, **entries})
     after = _with_detectable_changes(after, leave_out_noisy, notes)
-    cases = list(itertools.chain(*(session.cases for session in sessions)))
     notes += _next_step(after, option_of_repeats(plan.LEVEL_REPEATS, cases))
     notes.append(note_on_foreign(cases))
     return after, list(dict.fromkeys(filter(None, notes)))
@@ -224,12 +85,15 @@ def _recorded(
     passed, failing = _expected_failures(key, measured, notes)
     if not passed:
         return None
-    kept = _undisturbed(key, passed, notes)
-    sessions = [session for session, _ in kept]
-    cases = [_without(case, failing) for _, case in kept]
+    sessions, cases = [], []
+    for session, case in _undisturbed(key, passed, notes):
+        sessions.append(session)
+        cases.append(_without(case, failing))
     _refuse_changed_facts(key, cases, sessions, notes)
     if earlier:
-        samples = {name: of for name, of in earlier.samples.items() if name not in failing}
+        samples = dict(earlier.samples)
+        for name in failing:
+            samples.pop(name, None)
         earlier = replace(earlier, samples=samples)
         _refuse_other_facts(key, earlier, cases, notes)
     return _entry(key, cases, sessions, earlier)
@@ -277,7 +141,7 @@ def _measured_drift(baseline: Baseline, least: dict[Series, float]) -> list[str]
             more[series] = drift
     if not more:
         return []
-    (key, name), most = max(more.items(), key=lambda one: one[1])
+    (key, name), most = max(more.items(), key=lambda entry: entry[1])
     where = f"{name} of {' | '.join(key)}"
     return [f"Its sessions differ in {len(more)} variables, most in {where}: {100 * most:.1f} %"]
 
@@ -292,7 +156,7 @@ def _refuse_unsuitable(session: Session, keys: set[Key], system: str) -> None:
         )
     if reason := unfit(session) or failed(session):
         raise BaselineError(f"{name} {reason}. Fix: name other sessions with --session")
-    missing = keys - {case.key for case in session.cases}
+    missing = keys - session.by_key.keys()
     if missing:
         raise BaselineError(
             f"{name} is incomplete: {len(missing)} of {len(keys)} cases are not in it, "
@@ -301,41 +165,29 @@ def _refuse_unsuitable(session: Session, keys: set[Key], system: str) -> None:
         )
 
 
-def failed(session: Session) -> str:
-    """Which case of a session failed, and why; '' if none did."""
-    for case in session.failures:
-        # A case that the baseline lacks fails, and belongs into the next one. A case beyond an
-        # expectation does too: `nearmetal baseline record` warns of it.
-        if not case.measured or not (case.unreferenced or case.unexpected):
-            where = f"{case.check} on {case.partition} with {case.environ}"
-            return f"failed: {where}: {first_line(case.failure or '').rstrip('.')}"
-    return ""
-
-
 def _expected_failures(key: Key, measured: Measured, notes: list[str]) -> tuple[Measured, set[str]]:
     """The sessions with values beside expected failures, and these failures as variables."""
     failing: set[str] = set()
     for _, case in measured:
-        failing.update(value.variable for value in case.values if value.expected)
+        for value in case.values:
+            if value.expected:
+                failing.add(value.variable)
     passed: Measured = []
-    reasons: list[str] = []
+    what = " | ".join(key)
+    if failing:
+        what = f"{', '.join(sorted(failing))} of {what}"
     for session, case in measured:
         if not case.xfail or _without(case, failing).values:
             passed.append((session, case))
         if case.xfail:
-            reasons.append(case.xfail)
-    what = " | ".join(key)
-    if failing:
-        what = f"{', '.join(sorted(failing))} of {what}"
-    notes += [f"xfail: {what} is left out: {reason}" for reason in dict.fromkeys(reasons)]
+            notes.append(f"xfail: {what} is left out: {case.xfail}")
     return passed, failing
 
 
 def _without(case: Case, variables: set[str]) -> Case:
     """The case without some variables."""
-    return replace(
-        case, values=tuple(value for value in case.values if value.variable not in variables)
-    )
+    values = filter(lambda value: value.variable not in variables, case.values)
+    return replace(case, values=tuple(values))
 
 
 def _undisturbed(key: Key, measured: Measured, notes: list[str]) -> Measured:
@@ -383,11 +235,12 @@ def _refuse_changed_facts(
 
 def _outlier(texts: list[str], sessions: list[Session]) -> str:
     """A sentence on the one session that differs from all others; '' if it is not one."""
-    alone = [place for place, text in enumerate(texts) if texts.count(text) == 1]
-    if len(alone) != 1 or len(texts) < 3 or len(set(texts)) != 2:
+    counts = Counter(texts)
+    rare, times = counts.most_common()[-1]
+    if times != 1 or len(texts) < 3 or len(counts) != 2:
         return ""
-    session = sessions[alone[0]]
-    return f" Only session {session.uuid} of {session.started} has {texts[alone[0]]}."
+    session = sessions[texts.index(rare)]
+    return f" Only session {session.uuid} of {session.started} has {rare}."
 
 
 def _refuse_other_facts(key: Key, earlier: Entry, cases: list[Case], notes: list[str]) -> None:
@@ -409,15 +262,23 @@ def _entry(
 
     :arg earlier: the baseline's entry whose samples it keeps.
     """
-    before = earlier.samples if earlier else {}
-    if before and _plain(before) != _plain(value.variable for value in cases[0].values):
+    before: dict[str, list[list[float]]] = {}
+    recorded: dict[str, str] = {}
+    if earlier:
+        before, recorded = earlier.samples, earlier.sessions
+    by_variable: dict[str, list[Value]] = {}
+    for case in cases:
+        for value in case.values:
+            by_variable.setdefault(value.variable, []).append(value)
+    own = [value.variable for value in cases[0].values]
+    if before and _plain(before) != _plain(own):
         raise BaselineError(
             f"{' | '.join(key)}: the sessions have other variables than the baseline. Fix: record "
             "a new baseline, without --add"
         )
     entry = Entry(
         recorded=date.today().isoformat(),
-        sessions=dict(earlier.sessions) if earlier else {},
+        sessions=dict(recorded),
         facts=_facts(cases, earlier),
         parameters=cases[0].parameters,
         units={},
@@ -426,29 +287,29 @@ def _entry(
         samples={},
         evidence=_evidence(cases, earlier),
     )
-    entry.sessions.update((session.uuid, session.started) for session in sessions)
-    by_variable: dict[str, list[Value]] = {}
-    for value in itertools.chain(*(case.values for case in cases)):
-        by_variable.setdefault(value.variable, []).append(value)
-    for value in cases[0].values:
-        name = value.variable
-        found = by_variable[name]
+    for session in sessions:
+        entry.sessions[session.uuid] = session.started
+    for name in own:
+        values = by_variable[name]
         # A ratio that a session or the earlier baseline lacks is left out.
-        lacks = len(found) != len(cases) or (earlier and name not in before)
+        lacks = len(values) != len(cases) or (earlier and name not in before)
         if native_ratio.is_ratio(name) and lacks:
             continue
-        if len(found) != len(cases) or not all(one.samples for one in found):
+        samples = list(before.get(name, ()))
+        parts: list[tuple[float, ...]] = []
+        for value in values:
+            samples.append(list(value.samples))
+            parts += value.within
+        if len(values) != len(cases) or not all(samples):
             raise BaselineError(
                 f"{' | '.join(key)}: {name}: a session lacks its samples. Fix: name other sessions "
                 "with --session"
             )
-        samples = [*before.get(name, []), *(list(one.samples) for one in found)]
-        parts = list(itertools.chain(*(one.within for one in found)))
-        _add_variable(entry, value, samples, parts)
+        _add_variable(entry, values[0], samples, parts)
         count = entry.noise[name].launches
         if count < plan.LEAST_BASELINE:
             raise BaselineError(
-                f"{' | '.join(key)}: {name}: {count} samples in {len(found)} sessions, but a rank "
+                f"{' | '.join(key)}: {name}: {count} samples in {len(values)} sessions, but a rank "
                 f"test needs at least {plan.LEAST_BASELINE}; with 60 it finds smaller changes. "
                 "Fix: record from more sessions, or run with more repeats "
                 f"({option_of_repeats(plan.LEAST_BASELINE, cases)})"
@@ -458,7 +319,7 @@ def _entry(
 
 def _plain(names: Iterable[str]) -> set[str]:
     """The variables that are no ratios."""
-    return {name for name in names if not native_ratio.is_ratio(name)}
+    return set(itertools.filterfalse(native_ratio.is_ratio, names))
 
 
 def _add_variable(
@@ -484,12 +345,15 @@ def _add_variable(
 
 def _facts(cases: list[Case], earlier: Entry | None) -> dict[str, str]:
     """The facts of the newest case, and the nodes of all."""
-    facts = {fact: text for fact, text in cases[-1].facts.items() if isinstance(text, str)}
+    facts: dict[str, str] = {}
     nodes: set[str] = set()
+    for fact, text in cases[-1].facts.items():
+        if isinstance(text, str):
+            facts[fact] = text
     if earlier:
         nodes.update(nodes_in(earlier.facts))
     for case in cases:
-        nodes.update(nodes_in(case.facts))
+        nodes.update(case.nodes)
     if nodes:
         facts["nodes"] = ", ".join(sorted(nodes))
     return facts
@@ -508,9 +372,9 @@ def _evidence(cases: list[Case], earlier: Entry | None) -> dict[str, tuple[float
         for name, values in case.quantities.items():
             medians.setdefault(name, []).append(statistics.median(values))
     evidence = {}
-    for name, found in sorted(medians.items()):
-        most = max([*found, largest.get(name, -math.inf)])
-        evidence[name] = float(f"{statistics.median(found):.3g}"), float(f"{most:.3g}")
+    for name, middles in sorted(medians.items()):
+        most = max([*middles, largest.get(name, -math.inf)])
+        evidence[name] = float(f"{statistics.median(middles):.3g}"), float(f"{most:.3g}")
     return evidence
 
 
@@ -521,9 +385,9 @@ def _with_detectable_changes(baseline: Baseline, leave_out: bool, notes: list[st
     entries = {}
     for key, entry in baseline.entries.items():
         noise = {}
-        for name, one in entry.noise.items():
+        for name, unjudged in entry.noise.items():
             finds, why = _detectable(entry, name, count, drift[key, name])
-            noise[name] = replace(one, finds=_rounded(finds))
+            noise[name] = replace(unjudged, finds=_rounded(finds))
             if why and entry.is_positive(name) and entry.lower_is_better(name) is not None:
                 if not leave_out:
                     raise BaselineError(
@@ -571,7 +435,9 @@ def _noisy_session(entry: Entry, name: str, variables: int, drift: float) -> str
                 noisy.append(uuid)
         except judge.JudgeError:
             return ""
-    return f". Without session {noisy[0]} it is not" if len(noisy) == 1 else ""
+    if len(noisy) != 1:
+        return ""
+    return f". Without session {noisy[0]} it is not"
 
 
 def between_repeats(repeats: list[tuple[float, ...]]) -> float | None:
@@ -581,19 +447,27 @@ def between_repeats(repeats: list[tuple[float, ...]]) -> float | None:
     Rigorous benchmarking in reasonable time, ISMM 2013, section 6). Medians of squares replace
     means, so that an outlier counts once.
     """
-    # A value of 0 or less has no logarithm.
-    if any(min(parts, default=1.0) <= 0 for parts in repeats):
+    means, variances, counts = [], [], []
+    for parts in repeats:
+        # A value of 0 or less has no logarithm.
+        if min(parts, default=1.0) <= 0:
+            return None
+        if len(parts) > 1:
+            logs = np.log(parts)
+            means.append(logs.mean())
+            variances.append(np.var(logs, ddof=1))
+            counts.append(len(parts))
+    if len(means) < 2:
         return None
-    logs = [np.log(parts) for parts in repeats if len(parts) > 1]
-    if len(logs) < 2:
+    within = float(np.median(variances))
+    of_means = float(ranks.spread(np.array([means]))[0]) ** 2
+    between = max(0.0, of_means - within * float(np.mean(1 / np.array(counts))))
+    if not between + within:
         return None
-    within = float(np.median([np.var(parts, ddof=1) for parts in logs]))
-    means = np.array([parts.mean() for parts in logs])
-    counts = np.array([len(parts) for parts in logs])
-    of_means = float(ranks.spread(means[None])[0]) ** 2
-    between = max(0.0, of_means - within * float(np.mean(1 / counts)))
-    return between / (between + within) if between + within else None
+    return between / (between + within)
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.3g}")
+    if value is None:
+        return None
+    return float(f"{value:.3g}")

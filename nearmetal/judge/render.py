@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from xml.etree import ElementTree
@@ -76,8 +75,10 @@ def readable(output):
 
 
 def headline(report: GateReport) -> str:
-    counts = Counter(verdict.name for verdict in report.verdicts)
-    counted = [f"{counts[name]} {name}" for name in VERDICT_NAMES if counts[name]]
+    counts = dict.fromkeys(VERDICT_NAMES, 0)
+    for verdict in report.verdicts:
+        counts[verdict.name] += 1
+    counted = [f"{count} {name}" for name, count in counts.items() if count]
     return f"{SUMMARY[report.verdict]}: {', '.join(counted) or 'nothing was judged'}"
 
 
@@ -125,19 +126,25 @@ def _repeats(verdict: Verdict) -> int:
 
 def likely(report: GateReport) -> list[str]:
     """A line on each likely cause, with the first piece of its evidence."""
-    lines = list(map(likely_line, report.causes[:LIKELY]))
-    return [*lines, "`nearmetal explain` lists the evidence of each"] if lines else []
+    if not report.causes:
+        return []
+    lines = map(likely_line, report.causes[:LIKELY])
+    return [*lines, "`nearmetal explain` lists the evidence of each"]
 
 
 def likely_line(cause: Likely) -> str:
     """`native: MTU: the network interfaces have another MTU (mtu: 1500 -> 1200)`."""
-    evidence = f" ({cause.evidence[0]})" if cause.evidence else ""
-    return f"{', '.join(cause.places)}: {named(cause)}{evidence}"
+    line = f"{', '.join(cause.places)}: {named(cause)}"
+    if cause.evidence:
+        line += f" ({cause.evidence[0]})"
+    return line
 
 
 def named(cause: Likely) -> str:
     """The rule's name and sentence; of an unknown cause, the sentence."""
-    return f"{cause.name}: {cause.says}" if cause.score else cause.says
+    if not cause.score:
+        return cause.says
+    return f"{cause.name}: {cause.says}"
 
 
 def reasons(report: GateReport) -> list[str]:
@@ -155,7 +162,10 @@ def reasons(report: GateReport) -> list[str]:
         confirmable = verdict.reference in RECORDED and not report.confirmed
         if verdict.name != "inconclusive" or confirmable:
             names.add(verdict.name)
-    return [*lines, *(text for name, text in ADVICE.items() if name in names), *report.notes]
+    for name, text in ADVICE.items():
+        if name in names:
+            lines.append(text)
+    return [*lines, *report.notes]
 
 
 def _changed_facts(report: GateReport) -> list[str]:
@@ -166,10 +176,11 @@ def _changed_facts(report: GateReport) -> list[str]:
         for name, (then, now) in (verdict.facts or {}).items():
             if suspicious or name not in MAY_DIFFER:
                 changed.setdefault((name, then, now), []).append(verdict.place)
-    return [
-        f"changed since the baseline: {name}: {then} -> {now} ({', '.join(dict.fromkeys(where))})"
-        for (name, then, now), where in changed.items()
-    ]
+    lines = []
+    for (name, then, now), places in changed.items():
+        where = ", ".join(dict.fromkeys(places))
+        lines.append(f"changed since the baseline: {name}: {then} -> {now} ({where})")
+    return lines
 
 
 def table(report: GateReport, every: bool = False) -> str:
@@ -185,14 +196,12 @@ def disturbed(report: GateReport) -> list[str]:
 @readable
 def _table(report: GateReport, disturbances: Sequence[str], every: bool) -> str:
     blocks = ["\n".join([headline(report), subject(report), *disturbances])]
-    shown = [
-        verdict
-        for verdict in report.verdicts
-        if every or (verdict.name not in QUIET and verdict.variable)
-    ]
-    if shown:
+    rows = []
+    for verdict in report.verdicts:
+        if every or (verdict.name not in QUIET and verdict.variable):
+            rows.append(row(verdict))
+    if rows:
         alignment = ["left"] * 5 + ["right"] * 6
-        rows = list(map(row, shown))
         blocks.append(tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment))
     if report.causes:
         blocks.append("\n".join(["likely causes:", *likely(report)]))
@@ -207,19 +216,20 @@ def document(report: GateReport) -> dict:
 
 def _evidence(report: GateReport) -> list[dict]:
     """The evidence of each case that has some, as medians over its repeats."""
-    return [
-        {
-            "check": case.check,
-            "partition": case.partition,
-            "node": case.node,
-            "environment": case.environ,
-            "repeats": len(case.evidence),
-            "unknown": list(case.unknown_evidence),
-            "medians": case.median_evidence,
-        }
-        for case in report.session.cases
-        if case.evidence or case.unknown_evidence
-    ]
+    evidence = []
+    for case in report.session.cases:
+        if case.evidence or case.unknown_evidence:
+            entry = {
+                "check": case.check,
+                "partition": case.partition,
+                "node": case.node,
+                "environment": case.environ,
+                "repeats": len(case.evidence),
+                "unknown": list(case.unknown_evidence),
+                "medians": case.median_evidence,
+            }
+            evidence.append(entry)
+    return evidence
 
 
 @readable
@@ -320,9 +330,8 @@ def _suite(report: GateReport) -> ElementTree.Element:
         )
         kind = kinds.get(verdict.name)
         if kind:
-            message = f"{verdict.name}: " + (
-                verdict.reason or ", ".join(filter(None, row(verdict)[5:]))
-            )
+            numbers = ", ".join(filter(None, row(verdict)[5:]))
+            message = f"{verdict.name}: {verdict.reason or numbers}"
             ElementTree.SubElement(case, kind, message=message)
     return suite
 
@@ -345,23 +354,22 @@ def markdown(report: GateReport) -> str:
 
 @readable
 def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
-
     quiet = (*QUIET, "not judged", "xfail")
-    loud = [one for one in report.verdicts if one.name not in quiet]
-    rest = [one for one in report.verdicts if one.name in quiet]
+    loud = [verdict for verdict in report.verdicts if verdict.name not in quiet]
+    rest = [verdict for verdict in report.verdicts if verdict.name in quiet]
     lines = [
         f"### Nearmetal: {headline(report)}",
         "",
         escaped(subject(report)),
         f"Exit code {report.exit_code}; confirmed by fresh repeats: {_yes(report.confirmed)}.",
         "",
-        *(f"- {escaped(line)}" for line in disturbances),
+        *_listed(disturbances),
         "",
         *_markdown_table(loud),
     ]
     if report.causes:
-        lines += ["", "Likely causes:", "", *(f"- {escaped(one)}" for one in likely(report))]
-    lines += ["", *(f"- {escaped(reason)}" for reason in reasons(report))]
+        lines += ["", "Likely causes:", "", *_listed(likely(report))]
+    lines += ["", *_listed(reasons(report))]
     if rest:
         lines += [
             "",
@@ -374,9 +382,16 @@ def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _listed(lines: Iterable[str]) -> list[str]:
+    """The items of a list in Markdown."""
+    return [f"- {escaped(line)}" for line in lines]
+
+
 def _markdown_table(verdicts: Sequence[Verdict]) -> list[str]:
     """The lines of a table; [] without a verdict."""
-    rows = [HEADERS, ["---"] * len(HEADERS), *map(row, verdicts)] if verdicts else []
+    if not verdicts:
+        return []
+    rows = [HEADERS, ["---"] * len(HEADERS), *map(row, verdicts)]
     return [f"| {' | '.join(map(escaped, cells))} |" for cells in rows]
 
 
@@ -416,9 +431,11 @@ def openmetrics(
     for name, (text, labels) in GAUGES.items():
         gauges[name] = Gauge(name, text, labels, registry=registry)
     for report in reports:
-        of_system = functools.partial(numbers, report.session.system) if numbers else None
-        places = side_by_side.columns(report.session, None)
-        near = nearness.of_session(report.session, places, of_system) if places else None
+        session, of_system, near = report.session, None, None
+        if numbers:
+            of_system = functools.partial(numbers, session.system)
+        if places := side_by_side.columns(session, None):
+            near = nearness.of_session(session, places, of_system)
         _add(report, near, gauges)
     return generate_latest(registry).decode()
 

@@ -151,7 +151,7 @@ def _measured(
 ) -> dict[Where, Case | str]:
     """What one run of ReFrame stored of the cases."""
     before = len(confirmations(database, session, other_nodes))
-    words = arguments(session, wanted, OTHER_NODES * other_nodes, reframe)
+    words = arguments(session, wanted, OTHER_NODES if other_nodes else "", reframe)
     _refuse_beside_another(session)
     # Stored beside the session's, or the gate would not find it.
     settings = _beside(database.file_of(session).path)

@@ -86,7 +86,7 @@ def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
             f"the file {error.filename} of -c cannot be read ({error.strerror}), so a missing case "
             f"is not noticed: {session.command}"
         )
-    if any(command.given(name) for name in OPAQUE) or _by_number(command):
+    if any(map(command.given, OPAQUE)) or _by_number(command):
         return set(), (
             "the command has filters that only ReFrame can evaluate, so a missing case is not "
             f"noticed: {session.command}"
@@ -96,17 +96,17 @@ def promised(session: Session, baseline: Baseline) -> tuple[set[Key], str]:
 
 def _note(undefined: set[Key], session: Session) -> str:
     """Checks of the baseline that no file of this session defines; '' if there is none."""
-    lacking = undefined - {case.key for case in session.cases}
+    lacking = undefined - session.by_key.keys()
     if session.selection or not lacking:
         return ""
-    names = sorted({naming.base_name(check) for check, *_ in lacking})
-    return f"in the baseline, but in no file of -c: {', '.join(names)}"
+    names = {naming.base_name(check) for check, *_ in lacking}
+    return f"in the baseline, but in no file of -c: {', '.join(sorted(names))}"
 
 
 def _by_number(command: Command) -> bool:
     """Whether tests are chosen by variant number, as in `-n pingpong@1`."""
     patterns = [*(command.given("names") or ()), *(command.given("exclude_names") or ())]
-    return any("@" in pattern for pattern in patterns)
+    return "@" in "".join(patterns)
 
 
 def _asked(session: Session, command: Command) -> dict:
@@ -156,8 +156,8 @@ def _named(check: str, command: Command) -> bool:
 def _hashcode(check: str) -> str:
     """ReFrame's hash of a check with this display name: `-n /1953a4fc` selects by it."""
     name = naming.PARAMETER.sub("", check)
-    parameters = [f"{key}={value}" for key, value in naming.parameters(check).items()]
-    return hashlib.sha256("".join([name, *sorted(parameters)]).encode()).hexdigest()[:8]
+    parameters = sorted(map("=".join, naming.parameters(check).items()))
+    return hashlib.sha256("".join([name, *parameters]).encode()).hexdigest()[:8]
 
 
 def _replaced(check: str, command: Command) -> bool:
@@ -187,7 +187,10 @@ def _classes(paths: tuple[str, ...]) -> frozenset[str]:
     """Names of the classes in files and directories. Raises OSError."""
     names: set[str] = set()
     for path in map(Path, paths):
-        for file in path.rglob("*.py") if path.is_dir() else [path]:
+        listed = [path]
+        if path.is_dir():
+            listed = list(path.rglob("*.py"))
+        for file in listed:
             text = files.read(file, MOST_BYTES).decode(errors="replace")
             names.update(CLASS.findall(text))
     return frozenset(names)

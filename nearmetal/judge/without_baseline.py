@@ -68,12 +68,12 @@ def judge_without_baseline(
 
 def _by_expectations(case: Case, value: Value, bounded: frozenset[str]) -> Verdict:
     """Of a disturbed case, all variables are disturbed: also those that no expectation bounds."""
-    one = Verdict.unjudged(value, "", "ok", node=case.node, reference=EXPECTATION)
+    verdict = Verdict.unjudged(value, "", "ok", node=case.node, reference=EXPECTATION)
     if case.disturbed:
-        return undisturbed(one, case)
+        return undisturbed(verdict, case)
     if value.variable in bounded:
-        return one
-    return replace(one, name="not judged", reason="no baseline, and no expectation bounds it")
+        return verdict
+    return replace(verdict, name="not judged", reason="no baseline, and no expectation bounds it")
 
 
 #: A value of the session before, and the decision on the change since; None: not comparable.
@@ -87,18 +87,18 @@ def _compare(judged: list[tuple[Case, Value]], before: Session | None) -> list[C
         if case.counts:
             for value in case.values:
                 earlier.setdefault((case.where, value.variable), value)
-    pairs: list[tuple[Value, Value] | None] = []
-    for case, now in judged:
+    comparable, samples = {}, []
+    for place, (case, now) in enumerate(judged):
         then = earlier.get((case.where, now.variable))
-        pairs.append((then, now) if then and then.unit == now.unit else None)
-    samples = []
-    for pair in filter(None, pairs):
-        then, now = pair
-        better = bool(now.lower_is_better)
-        samples.append(two_sessions.Samples(then.samples, now.samples, better))
+        if then and then.unit == now.unit:
+            comparable[place] = then
+            better = bool(now.lower_is_better)
+            samples.append(two_sessions.Samples(then.samples, now.samples, better))
+    comparisons: list[Comparison] = [None] * len(judged)
     # All at once: what most variables did between two sessions is no change of one of them.
-    decisions = iter(two_sessions.judge(samples))
-    return [(pair[0], next(decisions)) if pair else None for pair in pairs]
+    for (place, then), decision in zip(comparable.items(), two_sessions.judge(samples)):
+        comparisons[place] = then, decision
+    return comparisons
 
 
 def _by_comparison(verdict: Verdict, case: Case, value: Value, comparison: Comparison) -> Verdict:
@@ -107,7 +107,9 @@ def _by_comparison(verdict: Verdict, case: Case, value: Value, comparison: Compa
         return verdict
     then, decision = comparison
     if isinstance(decision, JudgeError):
-        return replace(verdict, reason=str(decision)) if verdict.name == "not judged" else verdict
+        if verdict.name == "not judged":
+            return replace(verdict, reason=str(decision))
+        return verdict
     if value.lower_is_better is not None:
         more = {"name": decision.name, "reason": "", "reference": SESSION_BEFORE}
         verdict = compared(verdict, decision, then.value, **more)

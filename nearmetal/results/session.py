@@ -274,6 +274,11 @@ class Session:
         """The cases by their identity in the session."""
         return {case.where: case for case in self.cases}
 
+    @cached_property
+    def by_key(self) -> dict[tuple[str, str, str], Case]:
+        """The cases by their identity in a baseline; of those of several nodes, the first."""
+        return {case.key: case for case in reversed(self.cases)}
+
     @property
     def order(self) -> tuple[int, float]:
         """Sort key: the order of storage, else the start."""

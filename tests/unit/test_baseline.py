@@ -11,7 +11,7 @@ import yaml
 
 from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.judge import baseline, record
+from nearmetal.judge import baseline, baseline_sessions, record
 from nearmetal.judge.baseline import Baseline, BaselineError
 from nearmetal.model.facts import changed_facts
 from nearmetal.results.session import Cause, Disturbed
@@ -164,7 +164,7 @@ def test_samples_of_disturbed_cases_do_not_end_the_choice_of_sessions(tmp_path):
     many = [campaign(number, launches=1) for number in range(24)]
     for case in many[-1]["runs"][0]["testcases"]:
         case["disturbed"] = [[1, False, ["waited", 0.5, "a rank waited 50 % of its time"]]]
-    chosen = record.choose(store(tmp_path / "results.db", *many), "lab", None)
+    chosen = baseline_sessions.choose(store(tmp_path / "results.db", *many), "lab", None)
     assert len([one for one in chosen if not one.cases[0].disturbed]) == plan.LEAST_BASELINE
 
 

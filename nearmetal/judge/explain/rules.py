@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,8 @@ AGAINST = 0.5
 LEAST = 1.0
 #: Most causes of a partition that are named, and the least part of the best score that they have.
 MOST, PART = 5, 0.25
+#: Most characters of a failure's text among the evidence.
+MOST_TEXT = 200
 UNKNOWN = "unknown"
 
 
@@ -121,12 +124,13 @@ def _faults(rules: Rules) -> Iterator[tuple[str, str]]:
             quantity.in_words(0.0, 0.0)
         except (KeyError, IndexError, ValueError) as error:
             yield f"evidence.{name}.says", f"{error!r}. Fix: use {{then}} and {{now}} alone"
-    names = [rule.name for rule in rules.rules]
-    layers = catalogue.layers()
-    known = {ANY, *layers, *(name.partition("/")[0] for name in layers)}
+    counts = Counter(rule.name for rule in rules.rules)
+    known = {ANY}
+    for name in catalogue.layers():
+        known |= {name, name.partition("/")[0]}
     for number, rule in enumerate(rules.rules):
         place = f"rules.{number} ({rule.name})"
-        if names.count(rule.name) > 1:
+        if counts[rule.name] > 1:
             yield f"{place}.name", "another rule has it too. Fix: give one another name"
         named = [*rule.moves, *rule.still]
         if rule.alone:
@@ -162,7 +166,7 @@ def likely_causes(observed: Sequence[Observed], rules: Rules) -> tuple[Likely, .
 def of_partition(seen: Observed, rules: Rules) -> list[Likely]:
     """The likely causes on one partition, best first."""
     scored = [(score(rule, seen), rule) for rule in rules.rules]
-    scored.sort(key=lambda entry: -entry[0])
+    scored.sort(key=lambda entry: entry[0], reverse=True)
     best: list[Likely] = []
     for points, rule in scored[:MOST]:
         if points < max(LEAST, PART * scored[0][0]):
@@ -173,17 +177,23 @@ def of_partition(seen: Observed, rules: Rules) -> list[Likely]:
 
 
 def _unknown(seen: Observed) -> Likely:
-    facts = [f"{name} changed: {then} -> {now}" for name, (then, now) in seen.facts.items()]
-    moved = [*seen.signs.values(), *seen.evidence.values()]
+    shown = []
+    for name, (then, now) in seen.facts.items():
+        shown.append(f"{name} changed: {then} -> {now}")
+    shown += [*seen.signs.values(), *seen.evidence.values()]
+    for text in list(dict.fromkeys(seen.failures))[:3]:
+        shown.append(text[:MOST_TEXT])
     says = "don't know: no rule has enough support"
-    failed = [text[:200] for text in dict.fromkeys(seen.failures)][:3]
-    return Likely(UNKNOWN, says, (seen.place,), 0.0, (*facts, *moved, *failed, *_layers(seen)))
+    return Likely(UNKNOWN, says, (seen.place,), 0.0, (*shown, *_layers(seen)))
 
 
 def score(rule: Rule, seen: Observed) -> float:
     """Support of a rule; 0 if it has none, or explains no layer that got worse."""
     worse = seen.of(WORSE)
-    explained = sum(covers(rule.moves, layer) for layer in worse)
+    explained = contradicted = 0
+    for layer in worse:
+        explained += covers(rule.moves, layer)
+        contradicted += covers(rule.still, layer)
     if worse and not explained:
         return 0.0
     support = _support(rule, seen)
@@ -193,7 +203,7 @@ def score(rule: Rule, seen: Observed) -> float:
     # A rule that explains all layers explains more than one that explains some.
     if worse:
         points *= 0.5 + 0.5 * explained / len(worse)
-    if any(covers(rule.still, layer) for layer in worse):
+    if contradicted:
         points *= AGAINST
     if seen.evidence.keys() & rule.without:
         points *= AGAINST
@@ -222,7 +232,9 @@ def _support(rule: Rule, seen: Observed) -> float:
     if not (rule.facts or rule.evidence or rule.alone):
         # A sign counts by itself only where it is all that the rule has.
         return support + 2 * signs
-    return support + signs if support else 0.0
+    if not support:
+        return 0.0
+    return support + signs
 
 
 def fits_alone(rule: Rule, seen: Observed) -> bool:
@@ -236,7 +248,9 @@ def fits_alone(rule: Rule, seen: Observed) -> bool:
     for layer in (*seen.of(WORSE), *seen.of(SUSPECT)):
         if covers(rule.alone.worse, layer):
             parts.add(layer.partition("/")[2])
-    return bool(parts) and all(_is_same(layer, parts, seen) for layer in rule.alone.same)
+    if not parts:
+        return False
+    return all(_is_same(layer, parts, seen) for layer in rule.alone.same)
 
 
 def _is_same(layer: str, parts: set[str], seen: Observed) -> bool:
@@ -262,7 +276,7 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 def _failures(rule: Rule, seen: Observed) -> list[str]:
     if not rule.failure:
         return []
-    return [text for text in seen.failures if re.search(rule.failure, text)]
+    return list(filter(re.compile(rule.failure).search, seen.failures))
 
 
 def evidence(rule: Rule, seen: Observed) -> tuple[str, ...]:
@@ -273,8 +287,10 @@ def evidence(rule: Rule, seen: Observed) -> tuple[str, ...]:
             facts.append(f"{name}: {' -> '.join(change)}")
     moved = map(seen.evidence.get, (*rule.evidence, *rule.beside))
     signs = map(seen.signs.get, rule.signs)
-    failures = [text[:200] for text in _failures(rule, seen)[:1]]
-    return (*facts[:4], *filter(None, moved), *filter(None, signs), *failures, *_layers(seen))
+    shown = [*facts[:4], *filter(None, moved), *filter(None, signs)]
+    if failures := _failures(rule, seen):
+        shown.append(failures[0][:MOST_TEXT])
+    return (*shown, *_layers(seen))
 
 
 def _layers(seen: Observed) -> list[str]:
@@ -291,8 +307,11 @@ def _layers(seen: Observed) -> list[str]:
 def _whole(layers: Sequence[str], seen: Observed) -> list[str]:
     """The layers, with a whole in place of all of its measured parts."""
     others = {layer.partition("/")[0] for layer in seen.layers if layer not in layers}
-    shortened = []
+    shortened: list[str] = []
     for layer in layers:
         whole = layer.partition("/")[0]
-        shortened.append(layer if whole in others else whole)
-    return list(dict.fromkeys(shortened))
+        if whole in others:
+            whole = layer
+        if whole not in shortened:
+            shortened.append(whole)
+    return shortened
