@@ -39,7 +39,9 @@ def record(arguments) -> int:
         before = baseline.load(system, directory)
         sessions, left_out = baseline_sessions.to_add(arguments.database, before, arguments.session)
     else:
-        since = seconds(arguments.since) if arguments.since else None
+        since = None
+        if arguments.since:
+            since = seconds(arguments.since)
         sessions = baseline_sessions.choose(arguments.database, system, arguments.session, since)
         if path.exists():
             before = baseline.load(system, directory, any_bounds=True)
@@ -83,22 +85,22 @@ def _write_references(arguments, system: str, directory: Path) -> int:
     # Not at the top: NumPy and SciPy.
     from nearmetal.judge import as_reframe, baseline_sessions
 
-    since = seconds(arguments.since) if arguments.since else 0.0
+    since, sessions = 0.0, []
+    if arguments.since:
+        since = seconds(arguments.since)
     if arguments.session:
         sessions = baseline_sessions.choose(arguments.database, system, arguments.session)
     else:
-        sessions = [
-            session
-            for session in results.sessions(arguments.database)
-            if session.system == system and session.time >= since
-        ]
-    found, notes = as_reframe.entries(sessions)
+        for session in results.sessions(arguments.database):
+            if session.system == system and session.time >= since:
+                sessions.append(session)
+    entries, notes = as_reframe.entries(sessions)
     path = arguments.output or baseline.path_of(system, directory, ".references.yaml")
-    write(path, lambda: as_reframe.text(system, found, path))
+    write(path, lambda: as_reframe.text(system, entries, path))
     for note in notes:
         print(f"note: {note}")
-    variables = sum(len(entry.values) for entry in found.values())
-    print(f"{path}: references of {variables} variables in {len(found)} cases")
+    variables = sum(len(entry.values) for entry in entries.values())
+    print(f"{path}: references of {variables} variables in {len(entries)} cases")
     return 0
 
 
@@ -120,7 +122,8 @@ def show(arguments) -> int:
     known = baseline.load(system_of(arguments), arguments.directory)
     rows = []
     for key, entry in known.entries.items():
-        rows += [_row(key, name, entry) for name in entry.noise]
+        for name in entry.noise:
+            rows.append(_row(key, name, entry))
     print(tabulate(rows, HEADERS, disable_numparse=True))
     return 0
 
@@ -171,12 +174,14 @@ def check(arguments) -> int:
         print(f"{known.path.name}: {fault}")
     for note in obsolete_keys(known.system):
         print(f"note: {note}")
-    verdict = "record it anew" if faults else "valid, and the system is unchanged"
+    verdict, code = "valid, and the system is unchanged", 0
+    if faults:
+        verdict, code = "record it anew", 2
     print(
         f"{known.path}: {verdict}: {len(known.entries)} cases, "
         f"{known.variables} variables judged; facts of session {session.uuid}"
     )
-    return 2 if faults else 0
+    return code
 
 
 def _stale(known: baseline.Baseline, days: int) -> list[str]:
@@ -198,7 +203,7 @@ def _changed(known: baseline.Baseline, session: Session) -> list[str]:
         for fact, (then, now) in facts.items():
             if fact not in baseline.MAY_DIFFER:
                 changes.setdefault((fact, then, now), []).append(" | ".join(case.key))
-    return [
-        f"{fact} was {then} and is {now} ({shorten(cases)})"
-        for (fact, then, now), cases in changes.items()
-    ]
+    lines = []
+    for (fact, then, now), cases in changes.items():
+        lines.append(f"{fact} was {then} and is {now} ({shorten(cases)})")
+    return lines

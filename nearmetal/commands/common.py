@@ -119,13 +119,12 @@ def session_of(arguments) -> Session:
 def sessions_of_system(arguments) -> list[Session]:
     """All sessions of one system, in the order of their storage. Raises ResultsError."""
     system = system_of(arguments)
-    found = [
-        session for session in results.sessions(arguments.database) if session.system == system
-    ]
-    if not found:
+    stored = results.sessions(arguments.database)
+    sessions = [session for session in stored if session.system == system]
+    if not sessions:
         # It raises, and names the known systems.
         results.load_session(arguments.database, system)
-    return found
+    return sessions
 
 
 def newest_is_missing(database: results.Database, system: str) -> str:
@@ -183,7 +182,7 @@ def warn(text: str) -> None:
 
 def refuse_same(paths: Iterable[Path | None]) -> None:
     """Raise ResultsError if two outputs have one name."""
-    named = [path for path in paths if path]
+    named = list(filter(None, paths))
     if len(set(named)) < len(named):
         raise results.ResultsError("two outputs have one name. Fix: give each a file of its own")
 

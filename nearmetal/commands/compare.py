@@ -20,9 +20,10 @@ def run(arguments) -> int:
         raise Incomplete(
             f"session {session.uuid} holds no value: all of its cases failed:\n{failed}"
         )
+    numbers = None
     # Of several sessions, each partition has its session in its name.
-    one = len(arguments.session or arguments.system or arguments.databases) == 1
-    numbers = functools.partial(_numbers, session.system) if one else None
+    if len(arguments.session or arguments.system or arguments.databases) == 1:
+        numbers = functools.partial(_numbers, session.system)
     text, missing = side_by_side.render(session, columns, arguments.spread, numbers)
     print(text)
     print_missing(missing)
@@ -47,20 +48,20 @@ def _sessions(arguments) -> list[Session]:
     Raises ResultsError.
     """
     ids, systems = arguments.session or [], arguments.system or []
+    # One system is a filter of the sessions; several are asked for without --session.
+    system = systems[0] if len(systems) == 1 else None
     if ids:
-        # One system is a filter of the sessions; several are asked for without --session.
-        system = systems[0] if len(systems) == 1 else None
-        found = [_found(arguments.databases, system, uuid) for uuid in ids]
+        sessions = [_first(arguments.databases, system, uuid) for uuid in ids]
     elif systems:
-        found = [_found(arguments.databases, system, None) for system in systems]
+        sessions = [_first(arguments.databases, system, None) for system in systems]
     else:
-        found = [results.load_session(database) for database in arguments.databases]
-    for session in found:
+        sessions = list(map(results.load_session, arguments.databases))
+    for session in sessions:
         refuse_older(session, arguments)
-    return found
+    return sessions
 
 
-def _found(databases: list[results.Database], system: str | None, uuid: str | None) -> Session:
+def _first(databases: list[results.Database], system: str | None, uuid: str | None) -> Session:
     """The session in the first database that holds it. Raises the first database's ResultsError."""
     fault: results.ResultsError | None = None
     for database in databases:

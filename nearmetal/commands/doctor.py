@@ -71,17 +71,17 @@ def system_of_host() -> str:
     )
 
 
-def environs_to_try(partition: dict, found: Sequence[Finding]) -> list[str]:
+def environs_to_try(partition: dict, findings: Sequence[Finding]) -> list[str]:
     """The environments that nothing found so far keeps from running."""
     return [
         name
         for name in partition["environs"]
-        if not any(finding.covers(partition["name"], name) for finding in found)
+        if not any(finding.covers(partition["name"], name) for finding in findings)
     ]
 
 
-def smokes_anywhere(system: System, found: Sequence[Finding]) -> bool:
-    return any(environs_to_try(partition, found) for partition in system.partitions)
+def smokes_anywhere(system: System, findings: Sequence[Finding]) -> bool:
+    return any(environs_to_try(partition, findings) for partition in system.partitions)
 
 
 def run_smoke_cases(
@@ -89,7 +89,7 @@ def run_smoke_cases(
 ) -> list[Finding]:
     """Run a short case on each partition with each environment. Returns what is missing."""
     directory.mkdir(parents=True, exist_ok=True)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for partition in system.partitions:
         name = partition["name"]
         environs = environs_to_try(partition, known)
@@ -100,8 +100,8 @@ def run_smoke_cases(
                 print(line, flush=True)
             for finding in ran.findings:
                 print(f"missing: {finding}", flush=True)
-            found += ran.findings
-    return found
+            findings += ran.findings
+    return findings
 
 
 def summary(name: str, findings: int, without_jobs: bool) -> int:

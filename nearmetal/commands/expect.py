@@ -22,11 +22,12 @@ def run(arguments) -> int:
             f"{system}: {suggest.unknown_value('the partition', wanted, partitions)}. Fix: correct "
             "it, or describe the partition in the system's file"
         )
-    chosen = {name: one for name, one in partitions.items() if wanted in ("", name)}
+    if wanted:
+        partitions = {wanted: partitions[wanted]}
     if arguments.judge or arguments.session:
         session = results.load_session(arguments.database, system, arguments.session)
-        return _judge(session, Expectations(chosen))
-    print("\n\n".join("\n".join(listed(one)) for one in chosen.values()))
+        return _judge(session, Expectations(partitions))
+    print("\n\n".join(map("\n".join, map(listed, partitions.values()))))
     return 0
 
 
@@ -34,20 +35,21 @@ def listed(partition: Partition) -> Iterator[str]:
     """Lines on each expectation of a partition: bound, reason and source."""
     yield partition.fullname
     unknown = []
-    for one in partition.applying():
-        limits = ""
+    for expectation in partition.applying():
+        limits, name = "", expectation.name
         try:
-            if not _late(one):
-                limits = _limits(one, partition.names)
+            if not _late(expectation):
+                limits = _limits(expectation, partition.names)
         except UnknownValue as why:
-            unknown.append(f"  {one.name}: {why}")
+            unknown.append(f"  {name}: {why}")
             continue
-        what = " ".join([", ".join(one.checks), *_selected(one)])
-        yield f"  {one.name}: {what}: {one.variables or 'the case'}: {limits or one.asked}"
-        yield f"    why: {one.reason}"
-        yield f"    source: {one.source}"
-        if one.overridden:
-            yield f"    the site's bound: {one.overridden}"
+        what = " ".join([", ".join(expectation.checks), *_selected(expectation)])
+        variables = expectation.variables or "the case"
+        yield f"  {name}: {what}: {variables}: {limits or expectation.asked}"
+        yield f"    why: {expectation.reason}"
+        yield f"    source: {expectation.source}"
+        if expectation.overridden:
+            yield f"    the site's bound: {expectation.overridden}"
     if unknown:
         yield "  no bound here, since a value is not known:"
         yield from unknown
@@ -70,16 +72,17 @@ def _selected(expectation: Expectation) -> Iterator[str]:
 def _limits(expectation: Expectation, names: Names) -> str:
     """The bounds in numbers, and the expressions that they follow from."""
     limits = judge.bounds(expectation, names)
-    unit = f" {expectation.unit}" if expectation.unit else ""
     parts = []
     for word, limit in (("at least", limits.least), ("at most", limits.most)):
         if limit is not None:
-            parts.append(f"{word} {rounded(limit)}{unit}")
+            parts.append(f"{word} {rounded(limit)} {expectation.unit or ''}".rstrip())
     text = ", ".join(parts)
     if expectation.of.text != "value":
         text = f"{expectation.of.text} {text}"
     computed = [limit.text for limit in expectation.bounds if limit.names]
-    return f"{text} ({'; '.join(computed)})" if computed else text
+    if computed:
+        text += f" ({'; '.join(computed)})"
+    return text
 
 
 def _judge(session: Session, expectations: Expectations) -> int:

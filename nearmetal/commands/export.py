@@ -17,14 +17,16 @@ def run(arguments) -> int:
         raise ResultsError("nothing to write. Fix: give --csv, --parquet or --openmetrics")
     refuse_same(outputs)
     systems = set(arguments.system or ())
-    since = seconds(arguments.since) if arguments.since is not None else -math.inf
-    found, stored, exported = [], set(), set()
+    since = -math.inf
+    if arguments.since is not None:
+        since = seconds(arguments.since)
+    sessions, stored, exported = [], set(), set()
     for session in results.sessions(arguments.database, kinds=("campaign", "duet")):
         if systems and session.system not in systems:
             continue
         stored.add(session.system)
         if session.time >= since:
-            found.append(session)
+            sessions.append(session)
             exported.add(session.system)
     missing = [name for name in sorted(stored) if newest_is_missing(arguments.database, name)]
     unknown = sorted(systems - stored)
@@ -32,7 +34,7 @@ def run(arguments) -> int:
         # It raises, and names the known systems.
         results.load_session(arguments.database, *unknown[:1])
     absent = systems - exported
-    if not found:
+    if not sessions:
         absent = absent or stored
     if absent:
         raise ResultsError(
@@ -40,9 +42,9 @@ def run(arguments) -> int:
             "Fix: give an earlier --since"
         )
     if arguments.csv or arguments.parquet:
-        for name in export.absent(found, arguments.fact):
+        for name in export.absent(sessions, arguments.fact):
             print(f"nearmetal: no case has the fact {name}: its column is empty", file=sys.stderr)
-        write_parts(arguments.csv, lambda: export.csv(export.parts(found, arguments.fact)))
-        write(arguments.parquet, lambda: export.parquet(export.parts(found, arguments.fact)))
-    write(arguments.openmetrics, lambda: export.openmetrics(found))
+        write_parts(arguments.csv, lambda: export.csv(export.parts(sessions, arguments.fact)))
+        write(arguments.parquet, lambda: export.parquet(export.parts(sessions, arguments.fact)))
+    write(arguments.openmetrics, lambda: export.openmetrics(sessions))
     return 2 if missing else 0

@@ -19,22 +19,26 @@ def run(arguments) -> int:
     if arguments.confirm:
         _write_unknown(arguments, "`nearmetal fleet --confirm` has not ended")
     try:
-        session, found = _found(arguments)
+        session, sweeps = _sweeps(arguments)
     except Exception as error:
         _write_unknown(arguments, str(error) or repr(error))
         raise
     try:
-        for one in found:
-            print(render.text(one))
-        for line in render.actions(found):
+        for swept_case in sweeps:
+            print(render.text(swept_case))
+        for line in render.actions(sweeps):
             print(line)
     finally:  # also if nobody reads the text
-        write(arguments.json, lambda: render.document(session, found))
-        write(arguments.openmetrics, lambda: render.openmetrics(session, found))
-        write(arguments.nhc, lambda: render.nhc(found))
-    if any(one.found or one.undone for one in found):
-        return 1
-    return 2 if any(one.unknown or one.too_few for one in found) else 0
+        write(arguments.json, lambda: render.document(session, sweeps))
+        write(arguments.openmetrics, lambda: render.openmetrics(session, sweeps))
+        write(arguments.nhc, lambda: render.nhc(sweeps))
+    code = 0
+    for swept_case in sweeps:
+        if swept_case.found or swept_case.undone:
+            return 1
+        if swept_case.unknown or swept_case.too_few:
+            code = 2
+    return code
 
 
 def _write_unknown(arguments, why: str) -> None:
@@ -44,7 +48,7 @@ def _write_unknown(arguments, why: str) -> None:
     write(arguments.openmetrics, lambda: render.openmetrics(none, []))
 
 
-def _found(arguments) -> tuple[Session, list[Swept]]:
+def _sweeps(arguments) -> tuple[Session, list[Swept]]:
     """The session and its sweeps, after `--confirm` ran a second one."""
     session = session_of(arguments)
     sweeps = sweeps_of(session)
@@ -54,9 +58,8 @@ def _found(arguments) -> tuple[Session, list[Swept]]:
             "feature fleet, and run `reframe -c reframe_checks -r -n fleet_links -n fleet_nodes`"
         )
     database = Database.of(arguments.database)
-    wanted = suspected(sweeps) if arguments.confirm else {}
-    if wanted:
+    if arguments.confirm and (wanted := suspected(sweeps)):
         reframe = arguments.reframe or rerun.reframe_of(session, database)
-        warn(f"a second sweep begins: {', '.join(' | '.join(where) for where in wanted)}")
+        warn(f"a second sweep begins: {', '.join(map(' | '.join, wanted))}")
         sweep_again(session, wanted, database, reframe, arguments.within)
     return session, swept(database, session, sweeps, warn)

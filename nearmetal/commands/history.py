@@ -36,11 +36,13 @@ def _of_system(arguments, several: bool) -> int:
 def _vanished(sessions: Sequence[Session], database: Database) -> list[str]:
     """What vanished when sessions of a system were measured again, by its present baseline."""
     confirmations = confirm.by_confirmed(database)
-    confirmed = [one for one in sessions if one.uuid in confirmations]
+    confirmed = [session for session in sessions if session.uuid in confirmations]
     if not confirmed:
         return []
     system, count = confirmed[0].system, len(confirmed)
-    were = "sessions were" if count > 1 else "session was"
+    were = "session was"
+    if count > 1:
+        were = "sessions were"
     unknown = f"{count} {were} measured again. Which changes vanished is unknown: "
     try:
         baseline = baseline_of(system)
@@ -65,6 +67,6 @@ def _vanished(sessions: Sequence[Session], database: Database) -> list[str]:
 def _counted(nodes: Counter[str]) -> str:
     """`n3 (2 sessions), n1 (1 session)`, most first."""
     texts = []
-    for name, count in sorted(nodes.items(), key=lambda one: (-one[1], one[0])):
+    for name, count in sorted(nodes.items(), key=lambda item: (-item[1], item[0])):
         texts.append(f"{name} ({count} session{'s' * (count != 1)})")
     return ", ".join(texts)

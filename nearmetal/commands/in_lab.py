@@ -30,6 +30,8 @@ def run_there(arguments, user: User) -> None:
     if shutil.which("sbatch") or not lab.state or cluster.owner(lab)[0] != user.uid:
         return
     here = Path.cwd().resolve()
+    if not _is_there(here):
+        here = CHECKOUT
     for path in _paths(arguments):
         if not _is_there(path):
             raise NearmetalError(
@@ -37,7 +39,7 @@ def run_there(arguments, user: User) -> None:
                 f"give a path below {CHECKOUT / 'results'}"
             )
     settings = [f"{name}={os.environ[name]}" for name in SETTINGS if name in os.environ]
-    words = [f"--chdir={here if _is_there(here) else CHECKOUT}", *settings, "nearmetal"]
+    words = [f"--chdir={here}", *settings, "nearmetal"]
     sys.stdout.flush()
     os.execv(sys.executable, [*rerun.LAB_EXEC, "env", *words, *sys.argv[1:]])
 

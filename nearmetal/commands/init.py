@@ -36,13 +36,15 @@ def run(arguments) -> int:
     wanted, left_out = describe.chosen_partitions(cluster, known, arguments.access)
     if not wanted:
         raise NearmetalError("; ".join(left_out) or "no partition is left")
-    access = {each.name: admitted.access_of(cluster, each, arguments.access) for each in wanted}
-    together = inspect.groups(cluster, [partition.name for partition in wanted])
+    access = {}
+    for partition in wanted:
+        access[partition.name] = admitted.access_of(cluster, partition, arguments.access)
+    together = inspect.groups(cluster, list(access))
     if inspects is None:
         inspects = agreed(together, access)
     if inspects:
         inspect.inspect(cluster, together, access, arguments.wait, warn)
-    if any(each.name not in cluster.inspected for each in wanted):
+    if not access.keys() <= cluster.inspected.keys():
         inspect.inspect_login_node(cluster)
     images = with_image(common)
     lines = describe.describe(cluster, name, wanted, arguments.access, common, images)
@@ -104,8 +106,10 @@ def agreed(together: list[list[str]], access: Mapping[str, Sequence[str]]) -> bo
         return False
     print("One node of each partition is inspected, by a job on one core for some seconds:")
     for names in together:
-        others = f"  (the same nodes: {', '.join(names[1:])})" if names[1:] else ""
-        print(f"  {shlex.join(['srun', '-p', names[0], *access[names[0]]])}{others}")
+        line = shlex.join(["srun", "-p", names[0], *access[names[0]]])
+        if names[1:]:
+            line += f"  (the same nodes: {', '.join(names[1:])})"
+        print(f"  {line}")
     print(
         "Submit? Without these jobs the facts of the nodes are guessed. [y/N] ", end="", flush=True
     )
@@ -158,10 +162,12 @@ def place_of(name: str, directory: Path | None) -> Path:
 def with_image(common: dict[str, dict]) -> list[str]:
     """Names of the environments whose image was built."""
     directory = images_lock.directory()
-    images = {name: each.get("extras", {}).get("image") for name, each in common.items()}
-    return [
-        name for name, image in images.items() if image and (directory / f"{image}.sif").exists()
-    ]
+    names = []
+    for name, environment in common.items():
+        image = environment.get("extras", {}).get("image")
+        if image and (directory / f"{image}.sif").exists():
+            names.append(name)
+    return names
 
 
 def head(modules: list[str], notes: list[str]) -> str:
@@ -177,7 +183,9 @@ def head(modules: list[str], notes: list[str]) -> str:
     )
     for title, sentences in (("Modules:", modules), ("Left out, or not read:", notes)):
         if sentences:
-            text += comment(title) + "".join(comment(f"- {one}") for one in sentences)
+            text += comment(title)
+        for sentence in sentences:
+            text += comment(f"- {sentence}")
     return text
 
 

@@ -47,7 +47,9 @@ def span(seconds: float) -> str:
     """`0:42`, `12:05`, `3:07:00`."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+    if not hours:
+        return f"{minutes}:{seconds:02}"
+    return f"{hours}:{minutes:02}:{seconds:02}"
 
 
 def follow(lines: Iterable[str], profile: Sequence[float], out=None, clock=time.monotonic) -> int:
@@ -64,16 +66,18 @@ def follow(lines: Iterable[str], profile: Sequence[float], out=None, clock=time.
             failed += ended[1] in FAILURES
             out.write(_status(int(ended[2]), int(ended[3]), clock() - started, profile, failed))
         elif ran:
-            passed = int(ran[2]) and not int(ran[3]) and not failed and ran[1] == ran[2]
-            code = 0 if passed else 2
+            code = 2
+            if int(ran[2]) and not int(ran[3]) and not failed and ran[1] == ran[2]:
+                code = 0
         out.flush()
     return code
 
 
 def _status(done: int, total: int, elapsed: float, profile: Sequence[float], failed: int) -> str:
     """`campaign: 3 of 12 cases after 0:42, about 2:10 left; 1 failed`."""
-    rest = ""
+    text = f"campaign: {done} of {total} cases after {span(elapsed)}"
     if done < total:
-        rest = f", about {span(left(done, total, elapsed, profile))} left"
-    failures = f"; {failed} failed" if failed else ""
-    return f"campaign: {done} of {total} cases after {span(elapsed)}{rest}{failures}\n"
+        text += f", about {span(left(done, total, elapsed, profile))} left"
+    if failed:
+        text += f"; {failed} failed"
+    return f"{text}\n"

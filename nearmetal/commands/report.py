@@ -44,7 +44,7 @@ def run(arguments) -> int:
 
 def _every_system(arguments) -> int:
     """One page a system, and an index of them. 2 if the newest session of one is missing."""
-    known = {one.system for one in results.sessions(arguments.database)}
+    known = {session.system for session in results.sessions(arguments.database)}
     arguments.system = arguments.system or sorted(known)
     entries: list[index.Entry] = []
 

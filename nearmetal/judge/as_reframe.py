@@ -42,7 +42,7 @@ def entries(sessions: Iterable[Session]) -> tuple[dict[Key, Entry], list[str]]:
     held: dict[Key, Entry] = {}
     passed_over: set[str] = set()
     # The newest session decides a variable's unit.
-    for session in sorted(sessions, key=lambda one: one.order, reverse=True):
+    for session in sorted(sessions, key=lambda session: session.order, reverse=True):
         for case in session.cases:
             if not case.counts or case.varied:
                 passed_over.add(parse(case.check).plain)
@@ -58,7 +58,8 @@ def entries(sessions: Iterable[Session]) -> tuple[dict[Key, Entry], list[str]]:
                     samples.append(list(value.samples))
     kept, few = {}, []
     for key, entry in sorted(held.items()):
-        few += [f"{' | '.join(key)}: {name}" for name in _summarize(entry)]
+        for name in _summarize(entry):
+            few.append(f"{' | '.join(key)}: {name}")
         if entry.values:
             kept[key] = entry
     if not kept:
@@ -96,11 +97,11 @@ def _summarize(entry: Entry) -> list[str]:
     return few
 
 
-def text(system: str, found: dict[Key, Entry], path: Path) -> str:
+def text(system: str, cases: dict[Key, Entry], path: Path) -> str:
     """The file: dictionaries of Python if its name ends with .py, else YAML for `$ref`."""
     taken: dict[str, str] = {}
     counts = []
-    for entry in found.values():
+    for entry in cases.values():
         taken.update(entry.sessions)
         counts += [noise.launches for noise in entry.noise.values()]
     starts = sorted(taken.values())
@@ -114,20 +115,20 @@ def text(system: str, found: dict[Key, Entry], path: Path) -> str:
         how=OF_PYTHON if is_python else OF_YAML.format(name=path.name),
     )
     if is_python:
-        body = pprint.pformat(_dictionaries(system, found), width=96, sort_dicts=False)
+        body = pprint.pformat(_dictionaries(system, cases), width=96, sort_dicts=False)
         return f"{head}\nREFERENCES = {body}\n"
     document: dict = {}
-    for key, entry in found.items():
+    for key, entry in cases.items():
         baseline.add_references(document, system, key, entry)
     return head + yaml.safe_dump(
         document, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
     )
 
 
-def _dictionaries(system: str, found: dict[Key, Entry]) -> dict:
+def _dictionaries(system: str, cases: dict[Key, Entry]) -> dict:
     """Check -> environment -> a dictionary that a check takes as its `reference`."""
     names: dict = {}
-    for (check, partition, environ), entry in found.items():
+    for (check, partition, environ), entry in cases.items():
         place = names.setdefault(check, {}).setdefault(environ, {})
         place[f"{system}:{partition}"] = {
             name: (value, *baseline.bounds_of(entry, name), entry.units[name])

@@ -3,7 +3,7 @@
 from tabulate import tabulate
 
 from nearmetal.judge.render import FORMAT, causes_of, identity, named
-from nearmetal.judge.verdict import GateReport, Likely
+from nearmetal.judge.verdict import GateReport
 from nearmetal.util import sanitize
 
 HEADERS = ("where", "", "likely cause", "support", "evidence")
@@ -14,7 +14,10 @@ WIDTH = 72
 
 def support(score: float) -> str:
     """A score as a word; "" for no support."""
-    return next((word for least, word in SUPPORT if score >= least), "")
+    for least, name in SUPPORT:
+        if score >= least:
+            return name
+    return ""
 
 
 def table(report: GateReport) -> str:
@@ -24,26 +27,20 @@ def table(report: GateReport) -> str:
     if not report.causes:
         return "nothing got worse, so there is nothing to explain"
     rows: list[list[str]] = []
-    for number, one in _numbered(sanitize.every(report.causes)):
-        lines = list(one.evidence) or [""]
-        rows.append([", ".join(one.places), number, named(one), support(one.score), lines[0]])
-        rows += [["", "", "", "", line] for line in lines[1:]]
+    counts: dict[str, int] = {}
+    for cause in sanitize.every(report.causes):
+        # A cause is numbered on its first partition.
+        number = counts[cause.places[0]] = counts.get(cause.places[0], 0) + 1
+        where, (first, *others) = ", ".join(cause.places), cause.evidence or ("",)
+        rows.append([where, str(number), named(cause), support(cause.score), first])
+        for line in others:
+            rows.append(["", "", "", "", line])
     return tabulate(
         rows,
         HEADERS,
         disable_numparse=True,
         maxcolwidths=[None, None, 40, None, WIDTH],
     )
-
-
-def _numbered(causes: tuple[Likely, ...]) -> list[tuple[str, Likely]]:
-    """Each cause with its place in the order of its first partition."""
-    counts: dict[str, int] = {}
-    found = []
-    for cause in causes:
-        counts[cause.places[0]] = counts.get(cause.places[0], 0) + 1
-        found.append((str(counts[cause.places[0]]), cause))
-    return found
 
 
 def document(report: GateReport) -> dict:
