@@ -78,21 +78,21 @@ def gate(rng, trials: int, cv: float, days: float, step: float, plan, whose: str
         )
         new = new * (1 + step)
         drifts = drift.effective(base, plan.variables)
-        known = drifts, base.shape[1], day_error(plan.variables)
-        base = base.reshape(len(base), -1)
+        days_of_base, base = base.shape[1], base.reshape(len(base), -1)
         logs, fresh = np.log(base), np.log(new)
+        errors = sequential.Errors.of(logs, drifts, days_of_base, day_error(plan.variables))
         found.append(
             (
                 base,
                 new,
-                sequential.decide(logs, fresh, error, *known),
+                sequential.decide(logs, fresh, error, errors),
                 sequential.decide_in_two_stages(
                     logs,
                     fresh[:, : DEFAULT[0]],
                     fresh[:, DEFAULT[0] : sum(DEFAULT)],
                     error,
                     CONFIRMATION_ERROR,
-                    *known,
+                    errors,
                 ),
             )
         )
@@ -142,14 +142,10 @@ def plain(rng, plan) -> list[Row]:
         for repeats in (3, DEFAULT[0], 7):
             for step in (0.0, 0.10, 0.20, 0.50):
                 base, new = bench_noise.campaign(rng, plan.trials, 0.03, 0.0, baseline, repeats)
-                found = sequential.decide(
-                    np.log(base.reshape(len(base), -1)),
-                    np.log(new) + math.log1p(step),
-                    alpha(plan.variables),
-                    np.full(len(base), drifting),
-                    days,
-                    day_error(plan.variables),
-                )
+                logs, drifts = np.log(base.reshape(len(base), -1)), np.full(len(base), drifting)
+                errors = sequential.Errors.of(logs, drifts, days, day_error(plan.variables))
+                steps = np.log(new) + math.log1p(step)
+                found = sequential.decide(logs, steps, alpha(plan.variables), errors)
                 name = f"{repeats} repeats, baseline of {baseline}"
                 rows.append(Row.of(step, name, found.side == 1))
     return rows
@@ -176,9 +172,8 @@ def _repeats(rng, cv: float, plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _errors(logs: np.ndarray, variables: int) -> sequential.Errors:
-    noise, none = ranks.spread(logs), np.zeros(len(logs))
     days = logs.shape[1] // bench_noise.SESSION
-    return sequential.Errors(noise, logs.shape[1], none, days, day_error(variables))
+    return sequential.Errors.of(logs, np.zeros(len(logs)), days, day_error(variables))
 
 
 def _confirmed(logs, first, fresh, variables: int) -> sequential.Decisions:
@@ -189,9 +184,7 @@ def _confirmed(logs, first, fresh, variables: int) -> sequential.Decisions:
         fresh,
         alpha(variables),
         CONFIRMATION_ERROR,
-        errors.drift,
-        errors.days,
-        errors.day_error,
+        errors,
     )
 
 
@@ -225,12 +218,11 @@ def uneven_days(rng, plan) -> list[Row]:
             logs, fresh = np.log(base.reshape(len(base), -1)), np.log(new)
             drifting = drift.effective(base, plan.variables)
             drifting *= _of_day(logs, fresh[:, : DEFAULT[0]], drifting)
-            known = drifting, base.shape[1], day_error(plan.variables)
-            alarms.append((sequential.decide(logs, fresh, error, *known).side == 1).any())
+            errors = sequential.Errors.of(logs, drifting, base.shape[1], day_error(plan.variables))
+            alarms.append((sequential.decide(logs, fresh, error, errors).side == 1).any())
             if quiet.any() and number < plan.campaigns:
-                drifts = known[0][quiet], *known[1:]
-                steps = fresh[quiet] + np.log1p(0.05)
-                found.append(sequential.decide(logs[quiet], steps, error, *drifts).side == 1)
+                own, steps = errors.rows(quiet), fresh[quiet] + np.log1p(0.05)
+                found.append(sequential.decide(logs[quiet], steps, error, own).side == 1)
         rows.append(Row.of(0.0, days.name, np.array(alarms)))
         if found:
             rows.append(Row.of(0.05, f"{days.name}: the quiet", np.concatenate(found)))
@@ -312,8 +304,8 @@ def _flagged(base, new, drifting, plan) -> np.ndarray:
     """Which variables the gate calls regressed, of a baseline of so many days."""
     logs, fresh, days = np.log(base.reshape(len(base), -1)), np.log(new), base.shape[1]
     drifting = drifting * _of_day(logs, fresh[:, : DEFAULT[0]], drifting)
-    error, of_days = alpha(plan.variables), day_error(plan.variables)
-    return sequential.decide(logs, fresh, error, drifting, days, of_days).side == 1
+    errors = sequential.Errors.of(logs, drifting, days, day_error(plan.variables))
+    return sequential.decide(logs, fresh, alpha(plan.variables), errors).side == 1
 
 
 #: Baselines of few levels: (name, levels, repeats of each, drift that is assumed); and how levels

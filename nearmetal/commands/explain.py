@@ -4,9 +4,8 @@ import json
 from dataclasses import replace
 
 from nearmetal.commands.common import judge_each, session_of, write
+from nearmetal.judge import render
 from nearmetal.judge.campaign import Campaign
-from nearmetal.judge.explain import render
-from nearmetal.judge.render import headline, subject, together
 from nearmetal.judge.verdict import GateReport
 
 
@@ -15,7 +14,7 @@ def run(arguments) -> int:
     reports: list[GateReport] = []
 
     def write_documents(code: int) -> None:
-        whole = together(list(map(render.document, reports)), code)
+        whole = render.together(list(map(render.document_of_causes, reports)), code)
         write(arguments.json, lambda: json.dumps(whole, indent=1) + "\n")
 
     return judge_each(
@@ -29,7 +28,8 @@ def _of_system(arguments, reports: list[GateReport]) -> int:
     report = campaign.verdicts()
     report = replace(report, causes=campaign.causes(report, campaign.on_other_nodes(report)))
     reports.append(report)
-    print(f"{headline(report)}\n{subject(report)}\n\n{render.table(report)}")
+    print(f"{render.headline(report)}\n{render.subject(report)}\n")
+    print(render.table_of_causes(report))
     for note in report.notes:
         print(note)
     return report.exit_code

@@ -44,6 +44,9 @@ HEADERS = (
     *("verdict", "check", "partition", "environment", "variable"),
     *("baseline", "now", "change", "95 % interval", "finds", "repeats"),
 )
+CAUSES = ("where", "", "likely cause", "support", "evidence")
+#: Least scores of the words for a cause's support.
+SUPPORT = ((4.0, "strong"), (2.0, "fair"), (0.1, "weak"))
 SUMMARY = {
     "clean": "nothing got worse",
     "regressed": "regressed",
@@ -64,8 +67,9 @@ def readable(output):
 
     @functools.wraps(output)
     def cleaned(report: GateReport, *arguments):
-        # The outputs name the session, but need none of its cases, which may be thousands.
         session = sanitize.every(replace(report.session, cases=(), skipped=(), reasons={}))
+        # Cases may be thousands: an output cleans what it takes of them.
+        session = replace(session, cases=report.session.cases)
         shown = sanitize.every((report.verdicts, report.notes, report.causes))
         verdicts, notes, causes = shown
         cleaned = replace(report, session=session, verdicts=verdicts, notes=notes, causes=causes)
@@ -147,6 +151,34 @@ def named(cause: Likely) -> str:
     return f"{cause.name}: {cause.says}"
 
 
+def support(score: float) -> str:
+    """A score as a word; "" for no support."""
+    for least, name in SUPPORT:
+        if score >= least:
+            return name
+    return ""
+
+
+@readable
+def table_of_causes(report: GateReport) -> str:
+    """The causes as a table, with their evidence."""
+    if not report.causes and report.verdict != "clean":
+        return "no cause can be given: nothing that got worse, failed or was disturbed has a layer"
+    if not report.causes:
+        return "nothing got worse, so there is nothing to explain"
+    rows: list[list[str]] = []
+    counts: dict[str, int] = {}
+    for cause in report.causes:
+        # A cause is numbered on its first partition.
+        number = counts[cause.places[0]] = counts.get(cause.places[0], 0) + 1
+        where, (first, *others) = ", ".join(cause.places), cause.evidence or ("",)
+        rows.append([where, str(number), named(cause), support(cause.score), first])
+        for line in others:
+            rows.append(["", "", "", "", line])
+    widths = [None, None, 40, None, 72]
+    return tabulate(rows, CAUSES, disable_numparse=True, maxcolwidths=widths)
+
+
 def reasons(report: GateReport) -> list[str]:
     """Lines below the table: each reason with its variables, changed facts, advice and notes."""
     grouped: dict[str, list[str]] = {}
@@ -183,19 +215,15 @@ def _changed_facts(report: GateReport) -> list[str]:
     return lines
 
 
-def table(report: GateReport, every: bool = False) -> str:
-    """Table for a terminal: variables that are not ok, or all variables."""
-    return _table(report, disturbed(report), every)
-
-
-def disturbed(report: GateReport) -> list[str]:
+def _disturbed(report: GateReport) -> list[str]:
     """What disturbed the session's repeats, a line each."""
     return sanitize.every(side_by_side.disturbed(report.session))
 
 
 @readable
-def _table(report: GateReport, disturbances: Sequence[str], every: bool) -> str:
-    blocks = ["\n".join([headline(report), subject(report), *disturbances])]
+def table(report: GateReport, every: bool = False) -> str:
+    """Table for a terminal: variables that are not ok, or all variables."""
+    blocks = ["\n".join([headline(report), subject(report), *_disturbed(report)])]
     rows = []
     for verdict in report.verdicts:
         if every or (verdict.name not in QUIET and verdict.variable):
@@ -207,11 +235,6 @@ def _table(report: GateReport, disturbances: Sequence[str], every: bool) -> str:
         blocks.append("\n".join(["likely causes:", *likely(report)]))
     blocks.append("\n".join(reasons(report)))
     return "\n\n".join(filter(None, blocks))
-
-
-def document(report: GateReport) -> dict:
-    """JSON document for programs, as gate-schema.yaml describes it."""
-    return _document(report, sanitize.every(_evidence(report)))
 
 
 def _evidence(report: GateReport) -> list[dict]:
@@ -229,28 +252,41 @@ def _evidence(report: GateReport) -> list[dict]:
                 "medians": case.median_evidence,
             }
             evidence.append(entry)
-    return evidence
+    return sanitize.every(evidence)
 
 
 @readable
-def _document(report: GateReport, evidence: list[dict]) -> dict:
+def document(report: GateReport) -> dict:
+    """JSON document for programs, as gate-schema.yaml describes it."""
+    session = report.session
     return {
         "format": FORMAT,
         "verdict": report.verdict,
         "exit_code": report.exit_code,
         "confirmed": report.confirmed,
         "notes": list(report.notes),
-        "session": identity(report),
+        "session": {"uuid": session.uuid, "system": session.system, "started": session.started},
         "judged": list(map(_entry, report.verdicts)),
-        "causes": causes_of(report),
-        "evidence": evidence,
+        "causes": list(map(_cause, report.causes)),
+        "evidence": _evidence(report),
     }
 
 
-def identity(report: GateReport) -> dict[str, str]:
-    """What names the session of a report."""
-    session = report.session
-    return {"uuid": session.uuid, "system": session.system, "started": session.started}
+def document_of_causes(report: GateReport) -> dict:
+    """The part of the document that `nearmetal explain` writes."""
+    whole = document(report)
+    return {key: whole[key] for key in ("format", "verdict", "exit_code", "session", "causes")}
+
+
+def _cause(cause: Likely) -> dict:
+    """A likely cause for programs."""
+    return {
+        "cause": cause.name,
+        "says": cause.says,
+        "partitions": list(cause.places),
+        "score": cause.score,
+        "evidence": list(cause.evidence),
+    }
 
 
 def together(documents: list[dict], code: int) -> dict:
@@ -258,20 +294,6 @@ def together(documents: list[dict], code: int) -> dict:
     if len(documents) == 1:
         return {**documents[0], "exit_code": code}
     return {"format": FORMAT, "exit_code": code, "systems": documents}
-
-
-def causes_of(report: GateReport) -> list[dict]:
-    """The likely causes for programs, in their order."""
-    return [
-        {
-            "cause": cause.name,
-            "says": cause.says,
-            "partitions": list(cause.places),
-            "score": cause.score,
-            "evidence": list(cause.evidence),
-        }
-        for cause in report.causes
-    ]
 
 
 def _entry(verdict: Verdict) -> dict:
@@ -346,14 +368,10 @@ def escaped(text) -> str:
     return re.sub(r"([\\|\[\]])", r"\\\1", entities)
 
 
+@readable
 def markdown(report: GateReport) -> str:
     """Comment for a merge request: the headline, variables that are not ok, and the others in a
     closed block."""
-    return _markdown(report, disturbed(report))
-
-
-@readable
-def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
     quiet = (*QUIET, "not judged", "xfail")
     loud = [verdict for verdict in report.verdicts if verdict.name not in quiet]
     rest = [verdict for verdict in report.verdicts if verdict.name in quiet]
@@ -363,7 +381,7 @@ def _markdown(report: GateReport, disturbances: Sequence[str]) -> str:
         escaped(subject(report)),
         f"Exit code {report.exit_code}; confirmed by fresh repeats: {_yes(report.confirmed)}.",
         "",
-        *_listed(disturbances),
+        *_listed(_disturbed(report)),
         "",
         *_markdown_table(loud),
     ]

@@ -78,21 +78,12 @@ class _Test:
 
     #: Logarithms of the baseline's samples.
     base: np.ndarray
-    #: Number of days in the baseline.
-    days: int
     #: Error rate of an analysis.
     alpha: float
-    day_error: float
     drift: float
+    errors: sequential.Errors
     lower_is_better: bool
     analyses: tuple[int, ...] = ANALYSES
-
-    @property
-    def errors(self) -> sequential.Errors:
-        noise = ranks.spread(self.base[None])
-        return sequential.Errors(
-            noise, len(self.base), np.array([self.drift]), self.days, self.day_error
-        )
 
 
 def judge(
@@ -113,7 +104,8 @@ def judge(
     new = positive_logs(samples, "samples")
     if not len(new):
         raise JudgeError("no sample to judge")
-    return _decision(_decided(test, new), test, new)
+    decided = _decided(test, new)
+    return _decision(decided, test, new)
 
 
 def judge_in_two_stages(
@@ -139,9 +131,7 @@ def judge_in_two_stages(
         stages[1][None],
         test.alpha,
         CONFIRMATION_ERROR,
-        np.array([test.drift]),
-        test.days,
-        test.day_error,
+        test.errors,
     )
     if alone.side[0] == UNDECIDED:
         return _decision(both, test, np.concatenate(stages))
@@ -165,20 +155,14 @@ def judge_in_two_stages(
 
 def _test(baseline, lower_is_better: bool, variables: float, drift: float | None) -> _Test:
     days, base = baseline_of(baseline, variables)
-    drift = _drift(days, variables, drift)
-    day = day_error(variables)
-    return _Test(base, len(days), alpha(variables), day, drift, lower_is_better)
-
-
-def _drift(days: list, variables: float, drift: float | None) -> float:
-    return float(effective([days], variables)[0]) if drift is None else drift
+    if drift is None:
+        drift = float(effective([days], variables)[0])
+    errors = sequential.Errors.of(base[None], np.array([drift]), len(days), day_error(variables))
+    return _Test(base, alpha(variables), drift, errors, lower_is_better)
 
 
 def _decided(test: _Test, new: np.ndarray) -> Decisions:
-    drift = np.array([test.drift])
-    return sequential.decide(
-        test.base[None], new[None], test.alpha, drift, test.days, test.day_error
-    )
+    return sequential.decide(test.base[None], new[None], test.alpha, test.errors)
 
 
 def detectable_change(baseline, variables: float = 1, drift: float | None = None) -> float | None:
@@ -186,16 +170,8 @@ def detectable_change(baseline, variables: float = 1, drift: float | None = None
 
     None above DETECTABLE[1]. Arguments and errors are as for `judge`.
     """
-    days, base = baseline_of(baseline, variables)
-    drift = _drift(days, variables, drift)
-    errors = sequential.Errors(
-        ranks.spread(base[None]),
-        len(base),
-        np.array([drift]),
-        len(days),
-        day_error(variables),
-    )
-    return _fraction(errors.detectable(alpha(variables)))
+    test = _test(baseline, True, variables, drift)
+    return _fraction(test.errors.detectable(test.alpha))
 
 
 def _fraction(shift: np.ndarray) -> float | None:
@@ -244,7 +220,7 @@ def _decision(trial: Decisions, test: _Test, new: np.ndarray) -> Decision:
     return Decision(
         _name(side, test.lower_is_better),
         math.expm1(shift),
-        _interval(test.base, new[:count], shift, _day(test.drift, test.days)),
+        _interval(test.base, new[:count], shift, _day(test.drift, test.errors.days)),
         float(trial.p[0]),
         count,
         _fraction(trial.detectable),

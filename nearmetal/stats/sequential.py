@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -51,6 +51,15 @@ class Errors:
     days: int
     #: Chance that a day's shift alone is called a change.
     day_error: float
+
+    @classmethod
+    def of(cls, base: np.ndarray, drift: np.ndarray, days: int, day_error: float) -> Errors:
+        """Those against a baseline of these samples: (trials, samples), of so many days."""
+        return cls(ranks.spread(base), base.shape[1], drift, days, day_error)
+
+    def rows(self, rows: np.ndarray) -> Errors:
+        """Those of some of the trials."""
+        return replace(self, noise=self.noise[rows], drift=self.drift[rows])
 
     def within_session(self, count: int) -> np.ndarray:
         """Standard error after this number of samples of one session."""
@@ -115,21 +124,16 @@ def decide(
     base: np.ndarray,
     new: np.ndarray,
     alpha: float,
-    drift: np.ndarray,
-    days: int,
-    day_error: float,
+    errors: Errors,
     analyses: tuple[int, ...] = ANALYSES,
 ) -> Decisions:
     """Compare new samples with a baseline at each interim analysis that they reach.
 
-    :arg base: (trials, samples), of so many `days`.
+    :arg base: (trials, samples).
     :arg new: (trials, samples), in the order of measurement.
     :arg alpha: error rate of each analysis.
-    :arg drift: (trials,), standard deviation between days.
-    :arg days: number of days in the baseline.
-    :arg day_error: chance that a day's shift alone is called a change.
+    :arg errors: against this baseline.
     """
-    errors = Errors(ranks.spread(base), base.shape[1], drift, days, day_error)
     detectable, reached = errors.detectable(alpha), new.shape[1]
     side, count = np.full(len(base), UNDECIDED), np.full(len(base), reached)
     shift, p = np.zeros(len(base)), np.ones(len(base))
@@ -158,9 +162,7 @@ def decide_in_two_stages(
     fresh: np.ndarray,
     alpha: float,
     confirmation_error: float,
-    drift: np.ndarray,
-    days: int,
-    day_error: float,
+    errors: Errors,
 ) -> Decisions:
     """Compare in two stages; arguments as for `decide`.
 
@@ -168,22 +170,19 @@ def decide_in_two_stages(
     CONFIRMATION_ANALYSES. An undecided trial continues with the samples of both stages, in order.
     An unchanged trial stays unchanged.
     """
-    alone = decide(base, first, alpha, drift, days, day_error)
-    side, count, shift, p = (
-        array.copy() for array in (alone.side, alone.count, alone.shift, alone.p)
-    )
+    alone = decide(base, first, alpha, errors)
+    side, count = alone.side.copy(), alone.count.copy()
+    shift, p = alone.shift.copy(), alone.p.copy()
     rows = np.flatnonzero(alone.side == UNDECIDED)
     together = np.concatenate([first[rows], fresh[rows]], axis=1)
-    both = decide(base[rows], together, alpha, drift[rows], days, day_error)
+    both = decide(base[rows], together, alpha, errors.rows(rows))
     side[rows], count[rows], shift[rows], p[rows] = both.side, both.count, both.shift, both.p
     rows = np.flatnonzero(np.abs(alone.side) == 1)
     confirmed = decide(
         base[rows],
         fresh[rows],
         confirmation_error / len(CONFIRMATION_ANALYSES),
-        drift[rows],
-        days,
-        day_error,
+        errors.rows(rows),
         CONFIRMATION_ANALYSES,
     )
     opposite = confirmed.side == -alone.side[rows]

@@ -12,10 +12,10 @@ import yaml
 from nearmetal import results
 from nearmetal.checks import disturbance
 from nearmetal.cli import main
-from nearmetal.judge import baseline, native_ratio, record
+from nearmetal.judge import baseline, native_ratio, record, render
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.expected import Expectations
-from nearmetal.judge.explain import render, rules, symptoms
+from nearmetal.judge.explain import rules, symptoms
 from nearmetal.judge.without_baseline import judge_without_baseline
 from nearmetal.model import catalogue, settings
 from nearmetal.model.facts import OF_HYPERVISOR
