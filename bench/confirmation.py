@@ -42,11 +42,14 @@ class Cost:
 
 def cost(rng, cv: float, known: Baseline, which: str) -> Cost:
     """Confirm an unchanged campaign whose repeats vary by `cv`, as `--confirm=WHICH` does."""
-    judged, bounds = Campaign(campaign(rng, cv, BASELINE_SESSIONS), known), confirm.Bounds()
+    judged, bounds = (
+        Campaign(campaign(rng, cv, BASELINE_SESSIONS), known),
+        confirm.Bounds(which=which),
+    )
     fresh: Fresh = {}
     report, runs, launches, jobs = judged.judge_against_baseline(fresh), 0, 0, 0
     while runs < bounds.rounds:
-        wanted = confirm.suspicious(report, fresh, bounds, which, rounds=runs)
+        wanted = confirm.suspicious(report, confirm.Remeasured(fresh), bounds, runs)
         if not wanted:
             break
         jobs += len(wanted)

@@ -169,9 +169,8 @@ def judged(session: results.Session, most: int) -> GateReport:
         {},
         database,
         [*reframe(), "-c", str(checks())],
-        confirm.Bounds(most),
+        confirm.Bounds(most, which="changed"),
         lambda line: say(f"  {line}"),
-        "changed",
     )
 
 

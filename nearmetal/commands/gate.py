@@ -76,9 +76,8 @@ def _confirmed(arguments, campaign: Campaign, report: GateReport) -> GateReport:
     write_so_far(report)
     return campaign.confirm(
         arguments.reframe,
-        confirm.Bounds(arguments.most, arguments.rounds, arguments.within),
+        confirm.Bounds(arguments.most, arguments.rounds, arguments.within, arguments.confirm),
         lambda line: print(line, flush=True),
-        arguments.confirm,
         write_so_far,
     )
 

@@ -180,7 +180,6 @@ class Campaign:
         reframe: list[str] | None,
         bounds: confirm.Bounds,
         say: Callable[[str], None],
-        which: str,
         after_round: Callable[[GateReport], None],
     ) -> GateReport:
         """The report after suspicious cases were measured again. Needs a baseline.
@@ -199,7 +198,6 @@ class Campaign:
             reframe,
             bounds,
             say,
-            which,
             lambda so_far: after_round(self.expectations.apply(so_far)),
         )
         nodes = self.expectations.nodes

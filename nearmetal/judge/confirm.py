@@ -72,6 +72,10 @@ class Remeasured:
         self.repeats[case.where] = self.repeats.get(case.where, 0) + count
         return samples
 
+    def taken(self, verdict: Verdict) -> int:
+        """Number of fresh samples of a variable."""
+        return len(self.samples.get((*verdict.where, verdict.variable), ()))
+
     def why_lost(self, verdict: Verdict) -> str:
         """Why a variable cannot be measured again; '' if it can."""
         return self.lost.get((verdict.where, verdict.variable)) or self.lost.get(verdict.where, "")
@@ -174,7 +178,7 @@ def _is_gone(verdict: Verdict, before: Verdict) -> bool:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a confirmation may use."""
+    """What a confirmation measures, and may use."""
 
     #: fresh repeats of a case
     most: int = 32
@@ -182,6 +186,8 @@ class Bounds:
     rounds: int = 4
     #: seconds; None: any
     within: float | None = None
+    #: verdicts whose cases are measured: a key of MEASURED_AGAIN
+    which: str = "suspicious"
 
 
 class Clock:
@@ -209,7 +215,6 @@ def measure_again(
     reframe: list[str],
     bounds: Bounds,
     say: Callable[[str], None],
-    which: str = "suspicious",
     after_round: Callable[[GateReport], None] = lambda report: None,
 ) -> GateReport:
     """Measure suspicious cases until none is left, or a bound is reached; returns the report.
@@ -218,14 +223,13 @@ def measure_again(
     :arg fresh: fresh samples that the session has already; new ones are added.
     :arg reframe: the command that starts ReFrame.
     :arg say: receives a line about each round.
-    :arg which: a key of MEASURED_AGAIN.
     :arg after_round: receives the report after each round.
     :raises rerun.ConfirmError: the first round stored nothing.
     """
     report, state, clock = judge_with(fresh), Remeasured(fresh), Clock(bounds.within)
     session, rounds, stopped = report.session, 0, ""
     changed: dict[tuple[Where, str], Verdict] = {}
-    while wanted := suspicious(report, fresh, bounds, which, state.lost, rounds):
+    while wanted := suspicious(report, state, bounds, rounds):
         if stopped := _stopped(bounds, rounds, clock):
             break
         if not rounds:
@@ -246,11 +250,11 @@ def measure_again(
             if rounds == 1:
                 raise
             measured = dict.fromkeys(wanted, str(error))
-        _take(measured, wanted, report, state, which)
-        report = _with_lost(judge_with(fresh), state, which)
+        _take(measured, wanted, report, state, bounds)
+        report = _with_lost(judge_with(fresh), state, bounds)
         after_round(report)
     gone = [f"vanished: {change}" for change in vanished(report, changed.values(), state)]
-    left = _left(report, bounds, which, state, stopped)
+    left = _left(report, state, bounds, stopped)
     return replace(report, confirmed=True).noting(*gone, *left)
 
 
@@ -268,12 +272,12 @@ def _take(
     wanted: Iterable[Where],
     report: GateReport,
     state: Remeasured,
-    which: str,
+    bounds: Bounds,
 ) -> None:
     """Add what a round measured to the state."""
     open_variables: dict[Where, set[str]] = {}
     for verdict in report.verdicts:
-        if verdict.name in MEASURED_AGAIN[which]:
+        if verdict.name in MEASURED_AGAIN[bounds.which]:
             open_variables.setdefault(verdict.where, set()).add(verdict.variable)
     for where in wanted:
         case = measured.get(where, "ReFrame stored no result of it")
@@ -285,7 +289,7 @@ def _take(
             state.lost[where, name] = f"measured again, but without a value of {name}"
 
 
-def _with_lost(report: GateReport, state: Remeasured, which: str) -> GateReport:
+def _with_lost(report: GateReport, state: Remeasured, bounds: Bounds) -> GateReport:
     """The report; open variables that cannot be measured again are incomplete.
 
     A change that fresh samples have shown stays one.
@@ -293,27 +297,22 @@ def _with_lost(report: GateReport, state: Remeasured, which: str) -> GateReport:
     verdicts = []
     for verdict in report.verdicts:
         reason = state.why_lost(verdict)
-        is_confirmed = verdict.name in CHANGED and state.samples.get(
-            (*verdict.where, verdict.variable)
-        )
-        if reason and verdict.name in MEASURED_AGAIN[which] and not is_confirmed:
+        is_confirmed = verdict.name in CHANGED and state.taken(verdict)
+        if reason and verdict.name in MEASURED_AGAIN[bounds.which] and not is_confirmed:
             verdict = replace(verdict, name="incomplete", wanted=None, reason=reason)
         verdicts.append(verdict)
     return replace(report, verdicts=tuple(verdicts))
 
 
-def _left(
-    report: GateReport, bounds: Bounds, which: str, state: Remeasured, stopped: str
-) -> Iterable[str]:
+def _left(report: GateReport, state: Remeasured, bounds: Bounds, stopped: str) -> Iterable[str]:
     """What the confirmation left open, and why."""
     if stopped:
-        wanted = suspicious(report, state.samples, bounds, which, state.lost)
-        names = map(" | ".join, wanted)
+        names = map(" | ".join, suspicious(report, state, bounds))
         yield f"the confirmation ended {stopped}; still open: {shorten(names)}"
     over = []
     for verdict in report.verdicts:
         undecided = verdict.name == "inconclusive" and verdict.wanted
-        if undecided and not _repeats(verdict, state.samples, bounds):
+        if undecided and not _repeats(verdict, state.taken(verdict), bounds):
             over.append(f"{' | '.join(verdict.where)} | {verdict.variable}")
     if over:
         yield (
@@ -323,28 +322,21 @@ def _left(
 
 
 def suspicious(
-    report: GateReport,
-    fresh: Fresh,
-    bounds: Bounds,
-    which: str = "suspicious",
-    lost: Lost | None = None,
-    rounds: int = 0,
+    report: GateReport, state: Remeasured, bounds: Bounds, rounds: int = 0
 ) -> dict[Where, Remeasure]:
     """Cases to measure next, with as many repeats as any of their variables needs.
 
     A change must show again in fresh samples alone, and on the same nodes.
 
-    :arg lost: what cannot be measured again.
     :arg rounds: number of rounds before; the last one uses all repeats that are left.
     """
-    state = Remeasured(fresh, lost=lost or {})
     is_last = rounds + 1 >= bounds.rounds
     wanted: dict[Where, Remeasure] = {}
     for verdict in report.verdicts:
-        taken = len(fresh.get((*verdict.where, verdict.variable), ()))
-        if state.why_lost(verdict) or not _is_suspicious(verdict, taken, which):
+        taken = state.taken(verdict)
+        if state.why_lost(verdict) or not _is_suspicious(verdict, taken, bounds):
             continue
-        repeats = _repeats(verdict, fresh, bounds, is_last)
+        repeats = _repeats(verdict, taken, bounds, is_last)
         # Repeats that no analysis follows are wasted.
         if not repeats:
             continue
@@ -361,9 +353,9 @@ def suspicious(
     return wanted
 
 
-def _repeats(verdict: Verdict, fresh: Fresh, bounds: Bounds, is_last: bool = False) -> int:
-    """Fresh repeats that a variable needs next; 0 if too few are left for an analysis."""
-    left = bounds.most - len(fresh.get((*verdict.where, verdict.variable), ()))
+def _repeats(verdict: Verdict, taken: int, bounds: Bounds, is_last: bool = False) -> int:
+    """Fresh repeats that a variable needs after those taken; 0 if no analysis is left."""
+    left = bounds.most - taken
     if verdict.name in CHANGED:
         if left < CONFIRMATION_ANALYSES[0]:
             return 0
@@ -381,13 +373,15 @@ def _repeats(verdict: Verdict, fresh: Fresh, bounds: Bounds, is_last: bool = Fal
     return target - verdict.repeats
 
 
-def _is_suspicious(verdict: Verdict, taken: int, which: str) -> bool:
+def _is_suspicious(verdict: Verdict, taken: int, bounds: Bounds) -> bool:
     """Whether the variable needs fresh samples, after those taken."""
     if verdict.name in CHANGED and taken:
         # It is confirmed.
         return False
     # A change that fresh samples left undecided is measured again, whatever `which` is.
-    return verdict.name in MEASURED_AGAIN[which] or (verdict.name == "inconclusive" and taken > 0)
+    if verdict.name == "inconclusive" and taken:
+        return True
+    return verdict.name in MEASURED_AGAIN[bounds.which]
 
 
 def measure_on_other_nodes(

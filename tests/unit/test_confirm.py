@@ -63,7 +63,7 @@ class Cluster:
             found[where] = self.failing.get(where, case)
         return found
 
-    def confirm(self, data: dict, bounds=None, which="suspicious", **options):
+    def confirm(self, data: dict, bounds=None, **options):
         said, partial = [], []
         report = confirm.measure_again(
             Campaign(parsed(data), self.known).judge_alone,
@@ -72,7 +72,6 @@ class Cluster:
             ["reframe"],
             bounds or Bounds(),
             said.append,
-            which,
             partial.append,
             **options,
         )
@@ -197,9 +196,9 @@ def test_a_confirmed_change_stays_though_its_case_fails_later(monkeypatch, known
     report, _, _ = cluster.confirm(data)
     fresh = {(*CASE, "startup_latency"): list(verdict_samples(report))}
     lost = {CASE: "the job was lost"}
-    lost_report = confirm._with_lost(report, Remeasured(fresh, lost=lost), "suspicious")
+    lost_report = confirm._with_lost(report, Remeasured(fresh, lost=lost), Bounds())
     assert verdict(lost_report, CASE, "startup_latency").name == "regressed"
-    lost_report = confirm._with_lost(report, Remeasured(lost=lost), "suspicious")
+    lost_report = confirm._with_lost(report, Remeasured(lost=lost), Bounds())
     assert verdict(lost_report, CASE, "startup_latency").name == "incomplete"
 
 
@@ -244,9 +243,9 @@ def test_only_numbers_of_repeats_with_an_analysis_are_asked_for(known):
     unchanged = [one for one in report.verdicts if one.name == "inconclusive"]
     report = replace(report, verdicts=tuple(unchanged))
     for most in (2, 9, 32):
-        wanted = confirm.suspicious(report, {}, Bounds(most))
+        wanted = confirm.suspicious(report, Remeasured(), Bounds(most))
         assert {5 + one.repeats for one in wanted.values()} <= {7, 10, 14, 20, 32}
-    assert confirm.suspicious(report, {}, Bounds(1)) == {}
+    assert confirm.suspicious(report, Remeasured(), Bounds(1)) == {}
 
 
 def test_a_change_that_fresh_repeats_leave_open_gets_those_that_an_analysis_of_them_lacks(known):
@@ -259,18 +258,19 @@ def test_a_change_that_fresh_repeats_leave_open_gets_those_that_an_analysis_of_t
     assert (one.name, one.repeats) == ("inconclusive", 9 + 3)
     report = replace(report, verdicts=(one,))
     for rounds in (0, 3):
-        [again] = confirm.suspicious(report, fresh, Bounds(9), rounds=rounds).values()
+        [again] = confirm.suspicious(report, Remeasured(fresh), Bounds(9), rounds).values()
         assert again.repeats in (2, 4)
-    assert confirm.suspicious(report, fresh, Bounds(4)) == {}
+    assert confirm.suspicious(report, Remeasured(fresh), Bounds(4)) == {}
 
 
 def test_only_what_changed_is_measured_where_that_is_asked(known):
     report = judge_session(parsed(campaign(112, steps=[(SLOWER, 1.2)], launches=5)), known)
-    assert set(confirm.suspicious(report, {}, Bounds(), "changed")) == {CASE}
-    assert set(confirm.suspicious(report, {}, Bounds())) == {
+    assert set(confirm.suspicious(report, Remeasured(), Bounds(which="changed"))) == {CASE}
+    assert set(confirm.suspicious(report, Remeasured(), Bounds())) == {
         one.key for one in report.verdicts if one.name in ("regressed", "inconclusive")
     }
-    assert confirm.suspicious(report, {}, Bounds(), "changed", {CASE: "it failed"}) == {}
+    lost = Remeasured(lost={CASE: "it failed"})
+    assert confirm.suspicious(report, lost, Bounds(which="changed")) == {}
 
 
 def chosen(words: list[str]) -> dict:
