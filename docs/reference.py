@@ -1,8 +1,8 @@
 """The generated reference: parts of pages that Sphinx makes, and the pages keys.md and commands.md.
 
 The part of checks.md comes from docstrings and `#:` comments, the part of formats.md from a schema.
-The page of the keys comes from the schema of a system's file, the page of the commands from their
-parsers. `python -m docs.reference` writes both, as people read them in a checkout.
+The page of the keys comes from the schema of a system's file and from the checks' files of facts,
+the page of the commands from their parsers. `python -m docs.reference` writes both, as people read them in a checkout.
 The source of checks is read and not imported: the documentation's virtual environment has no
 ReFrame.
 """
@@ -20,8 +20,6 @@ ROOT = Path(__file__).parent.parent
 SOURCES = (ROOT / "reframe_checks", ROOT / "nearmetal" / "checks")
 #: The facts of each check, one file a check.
 FACTS = ROOT / "reframe_checks" / "references" / "checks"
-#: The schema of a system's file.
-SCHEMA = ROOT / "nearmetal" / "site" / "schema.yaml"
 #: The base of all checks, whose variables are listed once.
 BASE = "NearmetalCheck"
 #: What declares a variable of a check: a function's name, and its kind in the table.
@@ -37,7 +35,8 @@ TITLES = {
 KEYS = ROOT / "docs" / "keys.md"
 HEAD_OF_KEYS = """# Keys of a system's file
 
-These tables are made from `nearmetal/site/schema.yaml`, which checks every system's file.
+These tables are made from `nearmetal/site/schema.yaml`, and for a check's own extras from its file
+in `reframe_checks/references/checks/`. Both check every system's file.
 The sentence beside a key is the fix that an error prints. `make docs-reference` writes them."""
 #: The page of the commands, and its beginning.
 COMMANDS = ROOT / "docs" / "commands.md"
@@ -212,9 +211,11 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def keys(schema: Path = SCHEMA) -> str:
+def keys() -> str:
     """The page of the keys of a system's file, each with what to write."""
-    document = yaml.safe_load(schema.read_text(encoding="utf-8"))
+    from nearmetal.site import system  # not at the top: Sphinx's environment has no ReFrame
+
+    document = system.schema()
     rules = document["$defs"]
     parts = [HEAD_OF_KEYS, "## System", _keys(document["properties"], rules)]
     for title, name in TITLES.items():

@@ -20,6 +20,7 @@ from nearmetal.checkout import CHECKOUT
 from nearmetal.checks import failures
 from nearmetal.cluster import ask, reasons
 from nearmetal.doctor.finding import Finding
+from nearmetal.model import catalogue
 from nearmetal.results import Case, Database, ResultsError
 from nearmetal.util import documents, files, sanitize
 
@@ -60,32 +61,26 @@ class Smoke:
 
 
 def plan(partition: dict, environs: Sequence[str], known: Mapping[str, dict]) -> list[Smoke]:
-    """The smoke cases of a partition: two processes with MPI, one program without.
+    """The smoke cases of a partition, by the checks' files of facts.
 
     :arg environs: those to try.
     """
-
-    def with_feature(feature: str) -> tuple[str, ...]:
-        return tuple(name for name in environs if feature in known[name].get("features", ()))
-
-    # Two nodes, so that the network is used, where there are two.
-    per_node, placement = 1, "internode"
-    if partition["extras"].get("nodes", 2) == 1:
-        per_node, placement = 2, "intranode"
-    cases = [
-        Smoke(
-            "^launch$",
-            with_feature("mpi"),
-            ("launch.processes=2", f"launch.ranks_per_node={per_node}"),
-        ),
-        Smoke("^osnoise$", with_feature("serial"), ("osnoise.seconds=0.1",)),
-        Smoke(
-            f"^pingpong%placement={placement}",
-            with_feature("mpj"),
-            ("pingpong.max_time=0.01", "pingpong.max_bytes=65536", "pingpong.java_warm_up=1"),
-        ),
-    ]
-    return [case for case in cases if case.environs]
+    cases = []
+    for check in catalogue.checks():
+        if check.smoke is None:
+            continue
+        smoke = check.smoke.on(partition["extras"].get("nodes", 2))
+        fit = [name for name in environs if smoke.feature in known[name].get("features", ())]
+        if not fit:
+            continue
+        pattern = f"^{check.name}"
+        for name, value in smoke.parameters.items():
+            pattern += f"%{name}={value}"
+        if not smoke.parameters:
+            pattern += "$"
+        settings = tuple(f"{check.name}.{name}={value}" for name, value in smoke.settings.items())
+        cases.append(Smoke(pattern, tuple(fit), settings))
+    return cases
 
 
 def command(system: str, partition: str, smoke: Smoke, wait: int) -> list[str]:

@@ -1,16 +1,16 @@
 """The facts of each check: reframe_checks/references/checks/NAME.yaml, one file a check.
 
-They say what a variable is: its unit, meaning, layer, aspect, physical limit and plot. A duet takes
+They say what a variable is: its unit, meaning, layer, aspect, physical limit and plot. They also
+have the keys of a partition's extras that only this check reads, and its smoke case. A duet takes
 the facts of its check.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,22 @@ class Variable:
 
 
 @dataclass(frozen=True)
+class Smoke:
+    """A run of some seconds. A value may depend on the condition `nodes=NUMBER`."""
+
+    feature: str  #: of the environments that it is run with
+    settings: Mapping[str, Any]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def on(self, nodes: int) -> Smoke:
+        """The run on a partition of this many nodes."""
+        known = {"nodes": str(nodes)}
+        return Smoke(
+            self.feature, _all_chosen(self.settings, known), _all_chosen(self.parameters, known)
+        )
+
+
+@dataclass(frozen=True)
 class Check:
     """A check's file."""
 
@@ -88,7 +104,9 @@ class Check:
     parameters: Mapping[str, list[str]] = field(default_factory=dict)
     variables: Mapping[str, Mapping] = field(default_factory=dict)
     method: str = ""
-    shared_expectations: tuple[str, ...] = ()
+    smoke: Smoke | None = None
+    extras: Mapping[str, Mapping] = field(default_factory=dict)  #: each with its JSON Schema
+    shared_expectations: Sequence[str] = ()
     expectations: Mapping[str, Mapping] = field(default_factory=dict)
 
     @property
@@ -112,17 +130,21 @@ class Check:
 
     def layers(self, parameters: Mapping[str, str]) -> set[str]:
         """The layers of all variables of a case with these parameters."""
-        found: set[str] = set()
+        layers: set[str] = set()
         for entry in self.variables.values():
-            found.update(_possible(entry["layer"], parameters))
-        return found - {NONE}
+            layers.update(_possible(entry["layer"], parameters))
+        return layers - {NONE}
 
     def labels(self, plot: Plot) -> list[str]:
         """The categories of a plot's x axis in their order; [] for numbers or partitions."""
         if plot.by:
             return list(self.parameters[plot.by])
-        drawn = [entry.get("plot", {}) for entry in self.variables.values()]
-        return [one["at"] for one in drawn if one.get("title") == plot.title and "at" in one]
+        labels = []
+        for entry in self.variables.values():
+            drawn = entry.get("plot", {})
+            if drawn.get("title") == plot.title and "at" in drawn:
+                labels.append(drawn["at"])
+        return labels
 
 
 def _resolved(entry: Mapping, parameters: Mapping[str, str], stands: list) -> Variable:
@@ -132,17 +154,23 @@ def _resolved(entry: Mapping, parameters: Mapping[str, str], stands: list) -> Va
     """
     # The first of several placeholders of one kind counts.
     known = {**dict(reversed(stands)), **parameters}
-    fields = {key: _chosen(value, known) for key, value in entry.items() if key != "plot"}
+    conditional = dict(entry)
+    plot = conditional.pop("plot", None)
+    fields = _all_chosen(conditional, known)
     if fields.get("limit") is not None:
         fields["limit"] = Limit(**fields["limit"])
-    if "plot" in entry:
-        plot = Plot(**entry["plot"])
-        title = plot.title
+    if plot is not None:
+        title = plot["title"]
         for kind in ("CLASS", "N"):
             title = title.replace(f"{{{kind}}}", known.get(kind, ""))
-        fields["plot"] = replace(plot, title=title)
+        fields["plot"] = Plot(**{**plot, "title": title})
     numbers = tuple(text for kind, text in stands if kind == "N")
     return Variable(**fields, numbers=numbers)
+
+
+def _all_chosen(values: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
+    """The value of each key, by the conditions that hold."""
+    return {key: _chosen(value, known) for key, value in values.items()}
 
 
 def _chosen(value: Any, known: Mapping[str, str]) -> Any:
@@ -210,7 +238,26 @@ def check(name: str) -> Check | None:
     """
     # Names come from databases, too: only listed files are read.
     stem = name.removesuffix(DUET)
-    return load(FILES / f"{stem}.yaml") if stem in names() else None
+    if stem not in names():
+        return None
+    return load(FILES / f"{stem}.yaml")
+
+
+def checks() -> list[Check]:
+    """The facts of all checks. Raises CatalogueError."""
+    return list(filter(None, map(check, names())))
+
+
+@functools.cache
+def extras() -> dict[str, Mapping]:
+    """Keys of a partition's extras that single checks read, each with its JSON Schema.
+
+    Raises CatalogueError.
+    """
+    keys: dict[str, Mapping] = {}
+    for known in checks():
+        keys.update(known.extras)
+    return keys
 
 
 @functools.lru_cache(maxsize=65536)
@@ -228,26 +275,29 @@ def variable(display_name: str, name: str) -> Variable | None:
         return known.variable(name, parameters)
     # Of a duet. A check may measure a variable that ends so, too.
     side = OF_DUET.search(name)
-    found = known.variable(OF_DUET.sub("", name), parameters)
-    if found is not None and side and side[1] == "ratio":
+    of_check = known.variable(OF_DUET.sub("", name), parameters)
+    if of_check is not None and side and side[1] == "ratio":
         # B over A, which is not in the unit of either.
         return Variable("", "Median of B over A.", NONE, NONE)
-    return found
+    return of_check
 
 
 def layer(display_name: str, name: str) -> str:
     """The layer of a variable; NONE without one, OTHER where no file has the variable."""
     known = variable(display_name, name)
-    return OTHER if known is None else known.layer
+    if known is None:
+        return OTHER
+    return known.layer
 
 
 def layers(display_name: str = "") -> set[str]:
     """The layers of a check's variables; without a name, of all checks."""
     if not display_name:
-        every = (known.layers({}) for known in map(check, names()) if known)
-        return set(itertools.chain.from_iterable(every))
+        return set().union(*(known.layers({}) for known in checks()))
     known = check(naming.base_name(display_name))
-    return known.layers(naming.parameters(display_name)) if known else {OTHER}
+    if known is None:
+        return {OTHER}
+    return known.layers(naming.parameters(display_name))
 
 
 @functools.cache
@@ -259,5 +309,6 @@ def facts() -> tuple[str, ...]:
 def load(path: Path) -> Check:
     """The facts of a file. Raises CatalogueError."""
     data = documents.read(path, SCHEMA, CatalogueError, "correct it")
-    shared = tuple(data.pop("shared_expectations", ()))
-    return Check(path, shared_expectations=shared, **data)
+    if "smoke" in data:
+        data["smoke"] = Smoke(**data["smoke"])
+    return Check(path, **data)

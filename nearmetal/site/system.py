@@ -1,6 +1,7 @@
 """A system as its file describes it (`systems/NAME.yaml`), and the directories of such files.
 
-`schema.yaml` says what a file may hold. ReFrame's own errors name neither the file nor the fix.
+`schema.yaml` says what a file may hold, and each check's file of facts which extras it reads.
+ReFrame's own errors name neither the file nor the fix.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from reframe.core.exceptions import ConfigError
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.errors import NearmetalError
+from nearmetal.model import catalogue
+from nearmetal.model.catalogue import CatalogueError
 from nearmetal.site import faults, versions
 from nearmetal.util import documents, files, suggest
 from nearmetal.util.documents import Fault
@@ -57,8 +60,8 @@ class System:
         :arg text: of a file that is not written yet.
         """
         written, document = documents.load(path, SystemFileError, text=text)
-        refuse(path, written, document, faults.of_schema(document, SCHEMA))
-        refuse(path, written, document, faults.of_document(document, common, definitions()))
+        refuse(path, written, document, faults.of_schema(document, schema()))
+        refuse(path, written, document, faults.of_document(document, common, schema()["$defs"]))
         partitions = tuple(filter(faults.is_there, document["partitions"]))
         return cls(path, document, common, partitions)
 
@@ -223,9 +226,21 @@ def refuse_all(path: Path, lines: Sequence[str]) -> None:
 
 
 @functools.cache
-def definitions() -> Mapping:
-    """The definitions of the schema."""
-    return documents.read(SCHEMA)["$defs"]
+def schema() -> Mapping:
+    """The schema of a system's file, with the extras of each check from its file of facts."""
+    rules = documents.read(SCHEMA)
+    definitions = rules["$defs"]
+    properties = definitions["extras"]["properties"]
+    try:
+        properties.update(catalogue.extras())
+    except CatalogueError as error:
+        raise SystemFileError(str(error)) from None
+    for key, rule in properties.items():
+        # A fault prints the `description` of the rule that it is at: the key's, where it has one.
+        name = rule.get("$ref", "").rpartition("/")[2]
+        properties[key] = {**definitions.get(name, {}), **rule}
+        properties[key].pop("$ref", None)
+    return rules
 
 
 def read_environments(path: Path) -> dict[str, dict]:

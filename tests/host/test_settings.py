@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import itertools
 import json
 import os
 import re
@@ -10,16 +11,16 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks import settings as module
 from nearmetal.checks.settings import MESSAGE_SIZES, NUMBERS, Allowed
-from nearmetal.site import selection
+from nearmetal.model import catalogue
+from nearmetal.site import selection, system
 from tests.support.paths import CHECKOUT
 
 PACKAGE = CHECKOUT / "reframe_checks"
-SCHEMA = yaml.safe_load((CHECKOUT / "nearmetal/site/schema.yaml").read_text())
+SCHEMA = system.schema()
 #: Values of a setting with a pattern: one for the site's file, one for the command line.
 TEXTS = {
     NUMBERS: ("1,4", "1,2"),
@@ -342,6 +343,30 @@ def test_every_key_of_extras_is_one_that_something_reads():
     known = set(SCHEMA["$defs"]["extras"]["properties"])
     assert known == settings | (facts - of_environments) | read_elsewhere | for_people
     assert set(SCHEMA["$defs"]["environ_extras"]["properties"]) == of_environments | {"site"}
+
+
+def test_a_key_that_one_check_reads_is_in_its_file_of_facts():
+    readers: dict[str, set] = {}
+    for check, _, key in KEYS:
+        readers.setdefault(key, set()).add(check.removesuffix(catalogue.DUET))
+    common = set(SCHEMA["$defs"]["extras"]["properties"]) - set(catalogue.extras())
+    assert [key for key in common if len(readers.get(key, ())) == 1] == []
+    for name in catalogue.names():
+        for key in catalogue.check(name).extras:
+            # The directories of storage are facts that no setting changes.
+            assert readers.get(key, {name}) == {name}, key
+
+
+def test_a_smoke_case_sets_what_its_check_has():
+    smoked = [known for known in catalogue.checks() if known.smoke]
+    assert smoked
+    for known, nodes in itertools.product(smoked, (1, 2)):
+        smoke = known.smoke.on(nodes)
+        assert smoke.feature in SCHEMA["$defs"]["features_of_environments"]["enum"]
+        for name, value in smoke.settings.items():
+            rule(known.name, name).read(value)  # raises ValueError on one that is not allowed
+        for name, value in smoke.parameters.items():
+            assert value in known.parameters[name], (known.name, name)
 
 
 def test_no_check_reads_extras_by_itself():

@@ -162,6 +162,12 @@ def rules_of_causes():
         (lambda data: data["variables"]["share_lost"].update(layer={"a": "b"}), ["layer"]),
         (lambda data: data["variables"]["share_lost"].update(layer="nois"), ["layer", "nois"]),
         (lambda data: data["variables"]["share_lost"]["plot"].update(page="x"), ["plot.page"]),
+        (lambda data: data["smoke"].update(setting={}), ["smoke", "'setting'", "settings"]),
+        (lambda data: data["smoke"].pop("feature"), ["smoke", "'feature'", "environments"]),
+        (
+            lambda data: data["extras"]["osnoise_seconds"].pop("description"),
+            ["extras.osnoise_seconds", "'description'"],
+        ),
     ],
 )
 def test_an_error_names_file_and_key(tmp_path, change, words):
@@ -172,6 +178,11 @@ def test_an_error_names_file_and_key(tmp_path, change, words):
     with pytest.raises(catalogue.CatalogueError) as error:
         catalogue.load(path)
     assert not lacking(str(error.value), "osnoise.yaml", "Fix: ", *words)
+
+
+def test_no_two_checks_have_the_same_key_of_extras():
+    keys = [key for check in FILES.values() for key in check.extras]
+    assert sorted(keys) == sorted(catalogue.extras())
 
 
 def test_facts_of_the_script_are_known():

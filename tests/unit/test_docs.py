@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from docs import links, pictures, reference
+from nearmetal.site import system
 from nearmetal.stats import plan, pooled
 from tests.support.paths import CHECKOUT
 
@@ -18,7 +19,7 @@ README = CHECKOUT / "README.md"
 CONTRIBUTING = CHECKOUT / "CONTRIBUTING.md"
 DOCS = CHECKOUT / "docs"
 MPJ_NATIVE = CHECKOUT / "mpj-native/README.md"
-SCHEMA = yaml.safe_load((CHECKOUT / "nearmetal/site/schema.yaml").read_text())
+SCHEMA = system.schema()
 #: Package -> what CONTRIBUTING calls it, where that differs.
 SHORT = {
     "reframe-hpc": "reframe",

@@ -7,6 +7,7 @@ from nearmetal.checkout import PACKAGE
 from nearmetal.checks.settings import DIRECTORIES
 from nearmetal.expectations import entries, judge
 from nearmetal.expectations.judge import Bounds, Measured, Place
+from nearmetal.model import catalogue
 
 SHIPPED = entries.load()
 #: Published values, or those of a data sheet, by class of device.
@@ -90,19 +91,9 @@ def test_bounds_of_a_device_are_references_before_the_run():
 def test_places_and_classes_are_those_of_the_checks_and_of_systems():
     assert tuple(DIRECTORIES) == judge.PLACES
     expected = yaml.safe_load((PACKAGE / "expectations/schema.yaml").read_text())
-    site = yaml.safe_load((PACKAGE / "site/schema.yaml").read_text())
     where = expected["$defs"]["expectation"]["properties"]["where"]["properties"]["device"]
-    extras = _extras(site)
+    extras = catalogue.check("storage").extras
     for place in judge.PLACES:
         assert extras[judge.DEVICE.format(place=place)]["enum"] == where["items"]["enum"]
     used = {name for one in SHIPPED.values() for name in one.where.get("device", ())}
     assert used == set(where["items"]["enum"]) == set(USUAL)
-
-
-def _extras(schema):
-    """The properties of a partition's extras, wherever the schema has them."""
-    if isinstance(schema, dict):
-        if "storage_local" in schema:
-            return schema
-        return next((found for one in schema.values() if (found := _extras(one))), None)
-    return None

@@ -18,6 +18,7 @@ from reframe.core.systems import System
 
 from nearmetal.checkout import PACKAGE
 from nearmetal.lab import hardware
+from nearmetal.model import catalogue
 from nearmetal.site import configuration as configuration_module
 from nearmetal.site import places, versions
 from nearmetal.site import system as site
@@ -81,9 +82,38 @@ def partition_of(configuration, full_name: str):
 
 
 def test_the_schema_is_one():
-    jsonschema.Draft202012Validator.check_schema(
-        yaml.safe_load((PACKAGE / "site" / "schema.yaml").read_text())
-    )
+    jsonschema.Draft202012Validator.check_schema(site.schema())
+
+
+def test_an_extra_of_a_check_is_refused_with_its_own_fix():
+    partition = {"name": "n", "scheduler": "slurm", "launcher": "srun", "environs": ["gnu"]}
+    extras = {"link_class": "native", "link_speed_gbps": 1, "hypervisor": "none"}
+    wrong = {"hpcc_processes": "4 8", "osnoise_seconds": 0}
+    document = {
+        "name": "here",
+        "hostnames": [],
+        "partitions": [{**partition, "extras": {**extras, **wrong}}],
+    }
+    with pytest.raises(site.SystemFileError) as error:
+        site.System.read(Path("here.yaml"), {}, yaml.safe_dump(document))
+    for key in wrong:
+        fix = catalogue.extras()[key]["description"]
+        assert re.search(
+            rf"line \d+: here:n: extras.{key}: .*\. Fix: {re.escape(fix)}$", str(error.value), re.M
+        )
+
+
+def test_a_damaged_file_of_facts_is_an_error_of_the_configuration(monkeypatch, tmp_path):
+    (tmp_path / "osnoise.yaml").write_text("method: x\n")
+    monkeypatch.setattr(catalogue, "FILES", tmp_path)
+    for function in (catalogue.names, catalogue.check, catalogue.extras, site.schema):
+        monkeypatch.setattr(
+            catalogue if function is not site.schema else site,
+            function.__name__,
+            function.__wrapped__,
+        )
+    with pytest.raises(ConfigError, match=r"osnoise.yaml: line 1: .*'variables' is missing. Fix:"):
+        site.schema()
 
 
 def test_systems_and_partitions_are_complete_and_each_file_is_named_after_its_system(settings):
