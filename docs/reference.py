@@ -2,7 +2,8 @@
 
 The part of checks.md comes from docstrings and `#:` comments, the part of formats.md from a schema.
 The page of the keys comes from the schema of a system's file and from the checks' files of facts,
-the page of the commands from their parsers. `python -m docs.reference` writes both, as people read them in a checkout.
+the page of the commands from their parsers. `python -m docs.reference` writes both, as people read
+them in a checkout.
 The source of checks is read and not imported: the documentation's virtual environment has no
 ReFrame.
 """
@@ -35,8 +36,8 @@ TITLES = {
 KEYS = ROOT / "docs" / "keys.md"
 HEAD_OF_KEYS = """# Keys of a system's file
 
-These tables are made from `nearmetal/site/schema.yaml`, and for a check's own extras from its file
-in `reframe_checks/references/checks/`. Both check every system's file.
+These tables are made from `nearmetal/site/schema.yaml` and `reframe_checks/references/checks/`,
+which check every system's file.
 The sentence beside a key is the fix that an error prints. `make docs-reference` writes them."""
 #: The page of the commands, and its beginning.
 COMMANDS = ROOT / "docs" / "commands.md"

@@ -1,6 +1,7 @@
 """The programs that checks run: ours, built from src/ or in an image, and those of others."""
 
 import functools
+import re
 import shlex
 from dataclasses import dataclass, replace
 
@@ -10,20 +11,21 @@ from reframe.core.exceptions import SanityError
 from nearmetal.checkout import SOURCES
 from nearmetal.checks.versions import Plugin
 
-#: The option for OpenMP in programs.txt.
+#: The line of a source that says how it is built: by the MPI library's compiler (mpi), with SLEPc
+#: (slepc) or with neither (serial), and with which flags. Images are built by it, too (install.sh).
+BUILD = re.compile(r"^ \* Build: (?:mpi|serial|slepc) (.*)$", re.MULTILINE)
+#: The option for OpenMP in such a line.
 OPENMP = "-fopenmp"
 
 
 @functools.cache
 def flags_of() -> dict[str, tuple[str, ...]]:
     """Compiler flags of our programs, by source."""
-    # Images are built from the same file (src/install.sh).
-    rows = (
-        line.split()
-        for line in (SOURCES / "programs.txt").read_text().splitlines()
-        if not line.startswith("#")
-    )
-    return {source: tuple(flags) for source, _, *flags in rows}
+    flags = {}
+    for path in sorted(SOURCES.rglob("*.c")):
+        if build := BUILD.search(path.read_text(encoding="utf-8")):
+            flags[str(path.relative_to(SOURCES))] = tuple(build[1].split())
+    return flags
 
 
 def installed_name(source: str) -> str:
@@ -95,7 +97,7 @@ class Programs(Plugin):
     java_program = ""
 
     def build_ours(self, source: str) -> None:
-        """Run a program of src/: compiled by its line in programs.txt, or the image's."""
+        """Run a program of src/: compiled by its line `Build:`, or the image's."""
         # ReFrame's default name, unless the check has set another.
         path = getattr(self, "executable", f"./{self.unique_name}")
         self._run(Program(source, path, self.java_program))

@@ -6,7 +6,7 @@
  * verified.
  *
  * C11 and MPI only.  See --help for the options.
- * Build: mpicc -std=c11 -O2 -DNEARMETAL_CFLAGS='"-O2"' collectives.c -o collectives
+ * Build: mpi -O2
  */
 #define _GNU_SOURCE /* what mpi_program.h needs */
 #include <mpi.h>

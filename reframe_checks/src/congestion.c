@@ -9,7 +9,7 @@
  * hangs costs no more time than any other.
  *
  * C11 and MPI only.  See --help for the options.
- * Build: mpicc -std=c11 -O2 -DNEARMETAL_CFLAGS='"-O2"' congestion.c -o congestion -lm
+ * Build: mpi -O2
  */
 #define _GNU_SOURCE /* what mpi_program.h needs */
 #include <math.h>

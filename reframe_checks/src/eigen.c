@@ -13,7 +13,7 @@
  * the discrete Laplacian L and each branch k of Lambert's W.  All of those
  * inside the contour must be found, as often as they occur, and nothing else.
  *
- * Build: mpicc -std=c11 -O2 eigen.c $(pkg-config --cflags --libs slepc) -lm
+ * Build: slepc -O2
  */
 #define _GNU_SOURCE /* what mpi_program.h needs */
 #include <complex.h>

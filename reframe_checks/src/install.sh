@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds our programs and installs them, as the images have them:
 #   sh install.sh PREFIX KIND...
-# KIND  mpi, serial: as programs.txt has them, into PREFIX/bin/nearmetal-NAME, by MPICC (default mpicc) and CC (default cc);
+# KIND  mpi, serial: the sources with a line `Build: KIND FLAGS`, into PREFIX/bin/nearmetal-NAME, by MPICC (default mpicc) and
+#       CC (default cc);
 #       java: the classes and their launcher into PREFIX/share/java, by JAVA_HOME's or PATH's JDK and the library in MPJ_HOME
 # PREFIX/share/nearmetal-sources.sha256 is the digest of the sources that they were built from.
 set -eu
@@ -12,11 +13,10 @@ cd "$(dirname "$0")"
 
 programs() { # KIND COMPILER
     mkdir -p "$prefix/bin"
-    while read -r source kind flags; do
-        [ "$kind" = "$1" ] || continue
+    find . -name '*.c' -exec grep -H "^ \* Build: $1 " {} + | sed 's,^./,,; s/: .*Build: [a-z]*//' | while read -r source flags; do
         # shellcheck disable=SC2086 # flags are words
         "$2" -std=c11 $flags "-DNEARMETAL_CFLAGS=\"$flags\"" "$source" -o "$prefix/bin/$(called "${source%.c}")" -lm
-    done < programs.txt
+    done
 }
 
 called() { echo "nearmetal-$1" | tr / -; }

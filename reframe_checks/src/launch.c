@@ -4,7 +4,7 @@
  * MPI_Init.
  *
  * C11 and MPI only.  See --help for the options.
- * Build: mpicc -std=c11 -O2 -DNEARMETAL_CFLAGS='"-O2"' launch.c -o launch
+ * Build: mpi -O2
  */
 #define _GNU_SOURCE /* what mpi_program.h needs */
 #include <stdio.h>

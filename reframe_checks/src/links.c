@@ -7,7 +7,7 @@
  * only its own pairs, and the time of a sweep is known before it.
  *
  * C11 and MPI only.  See --help for the options.
- * Build: mpicc -std=c11 -O2 -DNEARMETAL_CFLAGS='"-O2"' links.c -o links
+ * Build: mpi -O2
  */
 #define _GNU_SOURCE /* what mpi_program.h needs */
 #include <math.h>

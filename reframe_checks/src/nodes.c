@@ -10,7 +10,7 @@
  * before it. Between turns, ranks sleep.
  *
  * C11, POSIX threads and MPI only.  See --help for the options.
- * Build: mpicc -std=c11 -O3 -pthread -DNEARMETAL_CFLAGS='"-O3 -pthread"' nodes.c -o nodes
+ * Build: mpi -O3 -pthread
  */
 #define _GNU_SOURCE /* what mpi_program.h needs, pthread_setaffinity_np */
 #include <math.h>

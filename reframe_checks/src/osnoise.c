@@ -7,7 +7,7 @@
  * A quantum that takes more than twice the shortest holds a detour.
  *
  * C11, POSIX threads and Linux.  See --help for the options.
- * Build: gcc -std=c11 -O2 -pthread -DNEARMETAL_CFLAGS='"-O2 -pthread"' osnoise.c -o osnoise
+ * Build: serial -O2 -pthread
  */
 #define _GNU_SOURCE /* pthread_setaffinity_np, CPU_ALLOC */
 #include <pthread.h>

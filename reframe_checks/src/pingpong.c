@@ -6,7 +6,7 @@
  * hosts, CPUs) stand in the output as lines `# nearmetal <key>: <value>`.
  *
  * C11 and MPI only.  See --help for the options.
- * Build: mpicc -std=c11 -O2 -DNEARMETAL_CFLAGS='"-O2"' pingpong.c -o pingpong -lm
+ * Build: mpi -O2
  */
 #define _GNU_SOURCE /* what mpi_program.h needs */
 #include <math.h>

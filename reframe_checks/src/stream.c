@@ -6,7 +6,7 @@
  * MB = 10^6 bytes, 16/16/24/24 bytes counted an element, the result validated.
  *
  * C11, OpenMP and Linux.  See --help for the options.
- * Build: gcc -std=c11 -O2 -fopenmp -DNEARMETAL_CFLAGS='"-O2 -fopenmp"' stream.c -o stream -lm
+ * Build: serial -O2 -fopenmp
  * -O3 is as good; never -ffast-math, which would let the validation be folded
  * away.  The pointers are deliberately not `restrict`: with it GCC turns Copy
  * into memcpy(), whose streaming stores skip the read that an ordinary store

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks import settings as module

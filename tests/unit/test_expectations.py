@@ -12,7 +12,7 @@ from nearmetal.expectations import entries, expression, hardware, judge
 from nearmetal.expectations.entries import ExpectationError, Other
 from nearmetal.expectations.judge import Bounds, Measured, Place
 from nearmetal.model import metrics
-from nearmetal.site import system
+from nearmetal.site.system import schema as schema_of_systems
 
 SHIPPED = entries.load()
 NAMES = expression.Names({"a": 4, "text": "memory"}, {"triad_1": 10.0, "triad_2": 16.0})
@@ -172,7 +172,7 @@ def test_two_files_share_no_name_and_an_empty_directory_is_an_error(tmp_path):
 
 
 def test_shipped_names_of_extras_are_those_of_systems_and_units_have_a_direction():
-    assert set(entries.EXTRAS) <= set(system.schema()["$defs"]["extras"]["properties"])
+    assert set(entries.EXTRAS) <= set(schema_of_systems()["$defs"]["extras"]["properties"])
     for one in SHIPPED.values():
         assert one.unit is None or metrics.unit(one.unit).better, one.name
         assert one.sentence.parts[-1] and not str(one.reason).endswith(" "), one.name

@@ -8,6 +8,8 @@
  * grid has a copy; a product is summed over a row of the grid and then
  * exchanged with the process across the diagonal.  All messages go between two
  * processes, as in the official program, and each is as long as there.
+ *
+ * Build: mpi -O3
  */
 #include "npb.h"
 

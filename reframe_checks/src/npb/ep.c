@@ -1,5 +1,9 @@
-/* EP, "embarrassingly parallel": 2^m pairs of Gaussian deviates by the polar method, counted by
- * rings (report, 2.2). */
+/*
+ * EP, "embarrassingly parallel": 2^m pairs of Gaussian deviates by the polar method, counted by
+ * rings (report, 2.2).
+ *
+ * Build: mpi -O3
+ */
 #include "npb.h"
 
 enum { BATCH = 1 << 16, RINGS = 10, PARTS = 16 };

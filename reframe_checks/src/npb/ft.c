@@ -8,6 +8,8 @@
  * than planes.  Transforms in y and z need all of that direction, which an
  * all-to-all among the processes of a row or column gives.  Arrays are kept in
  * the blocks that the next all-to-all sends, so that nothing is packed.
+ *
+ * Build: mpi -O3
  */
 #include "npb.h"
 

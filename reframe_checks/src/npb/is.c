@@ -3,6 +3,8 @@
  * the processes (report, 2.6).  A process counts its keys by bucket, all add up
  * the counts, each takes as many whole buckets as make its share, and the keys
  * go there in one all-to-all.
+ *
+ * Build: mpi -O3
  */
 #include "npb.h"
 

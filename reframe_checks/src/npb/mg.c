@@ -7,6 +7,8 @@
  * would have fewer than two points in a direction are so small that every
  * process computes them whole, from one all-gather; up to 8 processes those
  * are the coarsest one or two, where the official program goes on exchanging.
+ *
+ * Build: mpi -O3
  */
 #include "npb.h"
 
