@@ -24,6 +24,8 @@ A signal ends with 128 and its number: Ctrl-C with 130, SIGTERM with 143, a clos
 
 #: What most commands make of several databases.
 ONE_HISTORY = "their sessions are one history, and copies of a session count once"
+#: Whether an option may be repeated -> its action, and the end of its help.
+REPEATED = {False: ("store", ""), True: ("append", "; may be repeated")}
 #: Formats of the gate's report, and who reads them.
 FORMATS = {
     "json": "for programs, by nearmetal/judge/gate-schema.yaml",
@@ -139,7 +141,7 @@ def _command(
     """
     sub = parents.add_parser(name, help=text, description=description, epilog=EPILOG)
     sub.set_defaults(run=run)
-    action, again = ("append", "; may be repeated") if systems else ("store", "")
+    action, again = REPEATED[systems]
     sub.add_argument(
         "--system",
         action=action,
@@ -165,7 +167,7 @@ def _database(sub: argparse.ArgumentParser, several: str = ONE_HISTORY) -> None:
 
 
 def _one_session(sub: argparse.ArgumentParser, several: bool = False) -> None:
-    action, again = ("append", "; may be repeated") if several else ("store", "")
+    action, again = REPEATED[several]
     sub.add_argument(
         "--session",
         metavar="ID",
@@ -615,7 +617,9 @@ def main() -> int:
     try:
         arguments = parser().parse_args()
     except SystemExit as end:
-        return 3 if end.code else 0
+        if end.code:
+            return 3
+        return 0
     # Sessions are millions of small objects in no circle, which the collector would visit
     # repeatedly.
     gc.disable()
@@ -635,11 +639,11 @@ def _open_databases(arguments) -> None:
     """Put the databases into the arguments: as one history, but for a command that keeps them
     apart. Raises DirectionsError."""
     paths = arguments.database or [results.default_database()]
-    apart = getattr(arguments, "apart", False)
+    histories = [paths]
+    if getattr(arguments, "apart", False):
+        histories = paths
     directions = _directions(arguments)
-    arguments.databases = [
-        results.Database(one, directions) for one in (paths if apart else [paths])
-    ]
+    arguments.databases = [results.Database(history, directions) for history in histories]
     arguments.database = arguments.databases[0]
 
 
@@ -662,7 +666,9 @@ def _become_owner(arguments) -> None:
     With --confirm this may end here: the lab runs the whole command, as nobody else may enter it
     later.
     """
-    user = own.owner_of(_places(arguments)) if os.geteuid() == 0 else None
+    if os.geteuid() != 0:
+        return
+    user = own.owner_of(_places(arguments))
     if user is None:
         return
     if getattr(arguments, "confirm", None) and not arguments.reframe:

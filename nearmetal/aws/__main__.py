@@ -104,7 +104,11 @@ def flat(messages, path=()):
     """Marshmallow's nested messages as pairs of path and message."""
     if isinstance(messages, dict):
         for key, inner in messages.items():
-            yield from flat(inner, path if key == "_schema" else (*path, key))
+            place = (*path, key)
+            # What concerns the whole mapping.
+            if key == "_schema":
+                place = path
+            yield from flat(inner, place)
     else:
         yield from ((path, str(message)) for message in messages)
 
@@ -152,9 +156,11 @@ def schema_faults(document):
 
 def lacking(part, key: str, path: tuple = ()):
     """Paths of the mappings without this key that the schema allows to have it."""
-    if isinstance(part, dict) and key in known_keys(path) and key not in part:
-        yield path
-    pairs = part.items() if isinstance(part, dict) else enumerate(part)
+    pairs: Iterable[tuple] = enumerate(part)
+    if isinstance(part, dict):
+        pairs = part.items()
+        if key in known_keys(path) and key not in part:
+            yield path
     for name, inner in pairs:
         if isinstance(inner, dict | list):
             yield from lacking(inner, key, (*path, name))
@@ -181,7 +187,9 @@ def check(path: Path, system: dict, system_file: str) -> tuple[list[str], list[s
     by_path, by_value = places(text)
     # ParallelCluster's own reader: what it takes is what counts.
     document = yaml_load(text)
-    region = document.get("Region") if isinstance(document, dict) else None
+    region = None
+    if isinstance(document, dict):
+        region = document.get("Region")
     if region not in recorded.REGIONS:
         line = by_path.get(("Region",), 1)
         known = ", ".join(sorted(recorded.REGIONS))
@@ -268,11 +276,12 @@ def main() -> int:
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             faults, notes = [f"{path}: cannot be read as YAML: {error}. Fix: correct it there"], []
         print(*faults, *(f"note: {note}" for note in notes), sep="\n")
-        print(f"{path}: {f'{len(faults)} to correct' if faults else 'right'}")
+        verdict = "right"
+        if faults:
+            verdict = f"{len(faults)} to correct"
+        print(f"{path}: {verdict}")
         wrong += len(faults)
-    if wrong:
-        return 1
-    return 0
+    return min(wrong, 1)
 
 
 if __name__ == "__main__":

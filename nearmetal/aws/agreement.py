@@ -30,8 +30,9 @@ def queues(document: dict) -> dict[str, Queue]:
     for index, data in enumerate(document["Scheduling"].get("SlurmQueues", [])):
         types = []
         for resource in data["ComputeResources"]:
-            instances = [resource] if "InstanceType" in resource else resource.get("Instances", [])
-            types += [instance["InstanceType"] for instance in instances]
+            if "InstanceType" in resource:
+                types.append(resource["InstanceType"])
+            types += [instance["InstanceType"] for instance in resource.get("Instances", [])]
         path = ("Scheduling", "SlurmQueues", index)
         by_name[data["Name"]] = Queue(data["Name"], data, path, tuple(types))
     return by_name
@@ -108,9 +109,12 @@ def _faults(queue: Queue, types: dict[str, dict], extras: dict, name: str) -> It
     # Without it, nodes get an ordinary interface, which is much slower.
     has_efa = resource.get("Efa", {}).get("Enabled", False)
     if has_efa != (extras["link_type"] == "efa"):
+        state = "off"
+        if has_efa:
+            state = "on"
         yield (
-            f"Efa is {'on' if has_efa else 'off'}, but link_type is {extras['link_type']} in "
-            f"{name}. Fix: correct the wrong one"
+            f"Efa is {state}, but link_type is {extras['link_type']} in {name}. "
+            "Fix: correct the wrong one"
         )
     threads = described["VCpuInfo"].get("DefaultThreadsPerCore", 1)
     if threads > 1 and not resource.get("DisableSimultaneousMultithreading"):

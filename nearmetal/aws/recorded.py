@@ -68,22 +68,25 @@ def zones(ec2, names: list[str]) -> list[str]:
 
     A placement group and a subnet are in one zone.
     """
-    common = None
-    for name in names:
+    common: set[str] = set()
+    for number, name in enumerate(names):
         offers = ec2.describe_instance_type_offerings(
             LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [name]}]
         )["InstanceTypeOfferings"]
         here = {offer["Location"] for offer in offers}
-        common = here if common is None else common & here
+        if number == 0:
+            common = here
+        common = common & here
         if not common:
-            region = ec2.meta.region_name
-            others = " that has the others too" if here else ""
+            region, others = ec2.meta.region_name, ""
+            if here:
+                others = " that has the others too"
             raise Unknown(
                 name,
                 f"{name} is offered in no zone of {region}{others}. Fix: choose another Region, "
                 "or another instance type here and in the system's file",
             )
-    return sorted(common or ())
+    return sorted(common)
 
 
 def stand_in(ec2, document: dict, zone: str) -> tuple[dict, str]:
@@ -113,8 +116,11 @@ def stand_in(ec2, document: dict, zone: str) -> tuple[dict, str]:
     document = replaced(document)
     s3, region = boto3.client("s3"), ec2.meta.region_name
     for bucket, objects in buckets.items():
-        elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": region}}
-        s3.create_bucket(Bucket=bucket, **({} if region == "us-east-1" else elsewhere))
+        where = {}
+        # S3 refuses the name of its default region.
+        if region != "us-east-1":
+            where["CreateBucketConfiguration"] = {"LocationConstraint": region}
+        s3.create_bucket(Bucket=bucket, **where)
         for name in objects:
             s3.put_object(Bucket=bucket, Key=name, Body=b"")
     return document, image

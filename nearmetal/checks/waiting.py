@@ -11,7 +11,7 @@ from reframe.core.logging import getlogger
 
 from nearmetal.checks.failures import shortened
 from nearmetal.cluster import reasons, slurm
-from nearmetal.cluster.ask import Answer, Asker
+from nearmetal.cluster.ask import Asker
 
 #: Seconds in the queue until Slurm is asked; each time twice as many, up to the second.
 LOOK = (2, 60)
@@ -80,7 +80,7 @@ def _reason(job) -> str:
     """Slurm's reason for which a job is pending; '' if it is not, or Slurm does not answer."""
     words = ["squeue", "--noheader", f"--jobs={job.jobid}", "--states=PENDING", "--format=%r"]
     answer = Asker().run(words)
-    if not isinstance(answer, Answer) or answer.code != 0:
+    if answer.failure:
         return ""
     return next(iter(answer.output.split("\n")), "").strip()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nearmetal.cluster import slurm
-from nearmetal.cluster.ask import Answer, Asker
+from nearmetal.cluster.ask import Asker
 from nearmetal.cluster.slurm import Node, Partition
 
 
@@ -17,7 +17,9 @@ def partitions_and_nodes(asker: Asker) -> tuple[list[Partition], list[Node], str
     hidden = _hidden(asker, partitions)
     partitions += hidden
     # Without --all, Slurm also hides the nodes of hidden partitions.
-    every = ["--all"] if hidden else []
+    every = []
+    if hidden:
+        every = ["--all"]
     nodes = slurm.nodes(asker.output("scontrol", *every, "--oneliner", "show", "node"))
     if partitions and any(node.partitions for node in nodes):
         return partitions, nodes, "scontrol show node"
@@ -32,7 +34,7 @@ def _hidden(asker: Asker, known: Sequence[Partition]) -> list[Partition]:
     if not known:
         return []
     answer = asker.run(["scontrol", "--all", "--oneliner", "show", "partition"])
-    if not isinstance(answer, Answer) or answer.code != 0:
+    if answer.failure:
         return []
     names = {partition.name for partition in known}
     hidden = []
@@ -54,8 +56,7 @@ def settings(asker: Asker) -> dict[str, str]:
 
 def mpi_types(asker: Asker) -> list[str]:
     """Names for srun's `--mpi`."""
-    answer = asker.ask(["srun", "--mpi=list"])
-    return slurm.mpi_types(answer.both) if answer else []
+    return slurm.mpi_types(asker.ask(["srun", "--mpi=list"]).both)
 
 
 def accounts_and_qos(asker: Asker) -> tuple[list[str], list[str]]:

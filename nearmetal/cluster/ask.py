@@ -28,7 +28,7 @@ ENGLISH = {
     "LMOD_SITE_MSG_FILE": f"{os.devnull}/none",
 }
 #: Seconds until a command that waits is looked after; each time twice as many, up to the second.
-LOOK = (0.5, 15)
+LOOK = (0.5, 15.0)
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
@@ -45,14 +45,24 @@ def environment(own: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Answer:
-    output: str
-    errors: str
-    code: int
+    """What a command wrote, and how it ended."""
+
+    output: str = ""
+    errors: str = ""
+    code: int | None = None  #: None: it did not start, or was ended
+    why: str = ""  #: why it did not start, or was ended
 
     @property
     def both(self) -> str:
         """Output and errors: modules systems list modules on either."""
         return f"{self.output}\n{self.errors}"
+
+    @property
+    def failure(self) -> str:
+        """Why the command failed, in a line; '' if it succeeded."""
+        if self.code == 0:
+            return ""
+        return self.why or last_line(self.both) or "it failed"
 
 
 @dataclass
@@ -63,8 +73,8 @@ class Asker:
 
     def run(
         self, words: Sequence[str], seconds: float = PATIENCE, stop: Callable[[], str] | None = None
-    ) -> Answer | str:
-        """The answer of a command, or why there is none.
+    ) -> Answer:
+        """The answer of a command.
 
         :arg stop: is called again and again. A text ends the command, and is why.
         """
@@ -80,41 +90,39 @@ class Asker:
                 env=environment(os.environ),
             )
         except FileNotFoundError:
-            return "the command is not on PATH"
+            return Answer(why="the command is not on PATH")
         except OSError as error:
-            return error.strerror or str(error)
+            return Answer(why=error.strerror or str(error))
         with process:
             try:
                 answer = _answer(process, seconds, stop)
             except BaseException:
                 end(process)
                 raise
-            if isinstance(answer, str):
+            if answer.why:
                 end(process)
         return answer
 
     def output(self, *words: str) -> str:
         """The output of a command that succeeds; '' after a sentence in `unread`."""
-        answer = self.ask(words)
-        return answer.output if answer else ""
+        return self.ask(words).output
 
-    def ask(self, words: Sequence[str], seconds: float = PATIENCE) -> Answer | None:
-        """The answer of a command that succeeds; None after a sentence in `unread`."""
+    def ask(self, words: Sequence[str], seconds: float = PATIENCE) -> Answer:
+        """The answer of a command that succeeds; an empty one after a sentence in `unread`."""
         answer = self.run(words, seconds)
-        if isinstance(answer, Answer) and answer.code == 0:
+        if not answer.failure:
             return answer
-        why = answer if isinstance(answer, str) else last_line(answer.both) or "it failed"
-        self.unread.append(f"`{shlex.join(words)}`: {why}")
-        return None
+        self.unread.append(f"`{shlex.join(words)}`: {answer.failure}")
+        return Answer()
 
 
-def _answer(
-    process: subprocess.Popen, seconds: float, stop: Callable[[], str] | None
-) -> Answer | str:
-    """The answer of a command within some seconds, or why it has to be ended."""
+def _answer(process: subprocess.Popen, seconds: float, stop: Callable[[], str] | None) -> Answer:
+    """The answer of a command within some seconds. With a `why`, the command is to be ended."""
     end = time.monotonic() + seconds
+    pause, longest = LOOK
     # A command that nobody stops is waited for once.
-    pause, longest = LOOK if stop else (seconds, seconds)
+    if stop is None:
+        pause = longest = seconds
     while (left := end - time.monotonic()) > 0:
         try:
             output, errors = process.communicate(timeout=min(pause, left))
@@ -122,8 +130,8 @@ def _answer(
         except subprocess.TimeoutExpired:
             pause = min(2 * pause, longest)
         if stop and (why := stop()):
-            return why
-    return f"no answer within {seconds:.0f} s"
+            return Answer(why=why)
+    return Answer(why=f"no answer within {seconds:.0f} s")
 
 
 def end(process: subprocess.Popen, grace: float = GRACE) -> None:

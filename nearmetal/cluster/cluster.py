@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nearmetal.cluster import answers, modules, node, slurm
-from nearmetal.cluster.ask import Answer, Asker, last_line
+from nearmetal.cluster.ask import Asker, last_line
 from nearmetal.cluster.modules import Available, Modules
 from nearmetal.cluster.slurm import Node, Partition
 
@@ -94,15 +94,15 @@ class Cluster:
     def has_user_namespaces(self) -> bool | None:
         """Whether this login node gives a user namespaces, by node.sh; None if it does not tell."""
         answer = self.asker.run(["sh", str(node.SCRIPT)])
-        match = NAMESPACES.search(answer.output) if isinstance(answer, Answer) else None
-        if match:
-            return match[1] == "yes"
-        return None
+        match = NAMESPACES.search(answer.output)
+        if match is None:
+            return None
+        return match[1] == "yes"
 
     @functools.cached_property
     def javac(self) -> str:
         """What this login node's `javac -version` says, `javac 25.0.1`; '' if it does not run."""
         answer = self.asker.run(["javac", "-version"])
-        if not isinstance(answer, Answer) or answer.code != 0:
+        if answer.failure:
             return ""
         return last_line(answer.both)

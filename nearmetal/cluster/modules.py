@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from nearmetal.cluster.ask import Answer, Asker
+from nearmetal.cluster.ask import Asker
 from nearmetal.util import documents, suggest
 
 SOFTWARE = Path(__file__).resolve().parent / "software.yaml"
@@ -149,8 +149,8 @@ def jdk(text: str) -> int | None:
 
 def natural(text: str) -> list[tuple[int, str]]:
     """A key by which version 12 follows version 9."""
-    parts = re.findall(r"\d+|[^\d]+", text)
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+    parts = re.findall(r"(\d+)|(\D+)", text)
+    return [(int(digits or -1), other) for digits, other in parts]
 
 
 @dataclass
@@ -179,8 +179,7 @@ class Modules:
     @classmethod
     def _of_environment_modules(cls, command, environment, asker) -> Modules:
         answer = asker.run([command, "python", "-V"])
-        text = answer.both if isinstance(answer, Answer) else ""
-        version = re.search(r"Modules Release (\d+)\.(\d+)", text)
+        version = re.search(r"Modules Release (\d+)\.(\d+)", answer.both)
         if not version or (int(version[1]), int(version[2])) < OLDEST:
             note = (
                 f"{command} is no environment-modules of version {OLDEST[0]}.{OLDEST[1]} or "
@@ -212,8 +211,6 @@ class Modules:
     def _listed(self, words: list[str], asker: Asker) -> list[Available]:
         """The modules that a command lists. A line that names none is in `asker.unread`."""
         answer = asker.ask([*self.command, *words])
-        if not answer:
-            return []
         text = answer.both
         if self.kind == "spack":
             text = answer.output
@@ -231,7 +228,7 @@ class Modules:
         if self.kind != "lmod":
             return [name]
         answer = asker.run([*self.command, "spider", name])
-        first = prerequisites(answer.both) if isinstance(answer, Answer) else None
+        first = prerequisites(answer.both)
         if first is None and (why := self.refusal([name], asker)):
             asker.unread.append(
                 f"`module spider {name}` does not tell what to load first, and alone it cannot be "
@@ -243,11 +240,13 @@ class Modules:
         """Why these modules cannot be loaded together, in that order; '' if they can."""
         if not names or not self.command:
             return ""
-        # Without --sh, `spack load` only works within its shell function.
-        words = ["load", "--sh"] if self.kind == "spack" else ["load"]
-        answer = asker.run([*self.command, *words, *names])
-        if isinstance(answer, str):
-            return answer
+        words = [*self.command, "load"]
+        if self.kind == "spack":
+            # Without it, `spack load` only works within its shell function.
+            words.append("--sh")
+        answer = asker.run([*words, *names])
+        if answer.why:
+            return answer.why
         if answer.code == 0 and not REFUSED.search(answer.both):
             return ""
         # ReFrame unloads what this shell has loaded and they conflict with.

@@ -79,8 +79,10 @@ def main_interface(facts: Mapping[str, str]) -> tuple[str, str]:
             return facts[key], why
     if not names:
         return "", ""
+    if len(names) == 1:
+        return names[0], ""
     fastest = max(names, key=lambda name: _number(facts.get(f"nic.{name}.speed", "")))
-    return fastest, "" if len(names) == 1 else "the fastest of several"
+    return fastest, "the fastest of several"
 
 
 def ports(facts: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -104,7 +106,7 @@ def link_of(facts: Mapping[str, str]) -> Link:
             return _infiniband(facts, device, port)
     # Neither InfiniBand nor EFA: the way to the node's name.
     name, why = main_interface(facts)
-    nic = carriers_of(facts, name)[0] if name else ""
+    nic = carriers_of(facts, name)[0]
     link = _ethernet(facts, nic, why)
     for device, port in active:
         if facts.get(f"ib.{device}.{port}.driver") in known()["efa"]:
@@ -146,7 +148,9 @@ def _ethernet(facts: Mapping[str, str], nic: str, why: str) -> Link:
     if why == "the fastest of several":
         guessed = (("nic_model", "several interfaces; this is the fastest"),)
     if not nic:
-        link_class = "emulated" if is_guest(facts) else "native"
+        link_class = "native"
+        if is_guest(facts):
+            link_class = "emulated"
         keys = ("link_class", "link_type", "link_speed_gbps", "nic_model")
         guessed = tuple(dict.fromkeys(keys, "no interface was found on the node").items())
         return Link("", driver, link_class, "ethernet", "unknown", "unknown", guessed=guessed)

@@ -275,7 +275,9 @@ def hosts(text: str) -> list[str]:
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         names = [""]
         for fixed, ranges in re.findall(r"([^\[\]]+)|\[([^\]]*)\]", part):
-            ends = [fixed] if fixed else _numbers(ranges)
+            ends = [fixed]
+            if not fixed:
+                ends = _numbers(ranges)
             if len(names) * len(ends) > MOST_HOSTS:
                 return []
             names = list(map("".join, itertools.product(names, ends)))

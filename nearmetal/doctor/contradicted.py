@@ -12,8 +12,8 @@ from nearmetal.cluster.slurm import Partition
 from nearmetal.doctor.finding import Finding
 from nearmetal.util import suggest
 
-#: Keys of the extras that are processes on a node.
-RANKS = ("ranks_per_node", "affinity_ranks_per_node", "npb_mz_ranks_per_node")
+#: End of the keys of extras that are processes on a node: of all checks, and of single ones.
+RANKS = "ranks_per_node"
 #: A memory above this many times Slurm's is contradicted. Sites state less than a node has.
 MEMORY = 1.5
 
@@ -56,13 +56,18 @@ def most_of(
             megabytes = max(megabytes, node.memory_mb + node.kept_mb)
     yield "nodes", nodes, "the partition's nodes, MaxNodes"
     yield "cores_per_node", cores, "cores of a node, MaxCPUsPerNode"
-    for key in RANKS:
-        yield key, cpus, "CPUs of a node, MaxCPUsPerNode"
+    for key in extras:
+        if key.endswith(RANKS):
+            yield key, cpus, "CPUs of a node, MaxCPUsPerNode"
     # Slurm's default is 1 MB, where nobody configured it.
-    known = megabytes if megabytes > 1 else 0
-    key = "guest_memory_gb" if "guest_memory_gb" in extras else "memory_gb"
-    origin = f"{MEMORY:g} times RealMemory, which is {known} MB"
-    yield key, round(MEMORY * (known << 20) / 1e9), origin
+    if megabytes <= 1:
+        return
+    origin = f"{MEMORY:g} times RealMemory, which is {megabytes} MB"
+    most = round(MEMORY * (megabytes << 20) / 1e9)
+    for key in ("guest_memory_gb", "memory_gb"):
+        if key in extras:
+            yield key, most, origin
+            break
 
 
 def time_limit(path: Path, described: dict, reached: Sequence[Partition]) -> Iterator[Finding]:
@@ -97,7 +102,9 @@ def identity(
         yield Finding(what, fix, partition["name"])
         return
     # Without an option, Slurm takes one of the user's, which is not known here.
-    candidates = [name] if name else mine
+    candidates = mine
+    if name:
+        candidates = [name]
     if candidates and not any(each.admitted(kind, candidates) for each in reached):
         yield Finding(
             f"Slurm's partition admits no {kind} of yours ({', '.join(candidates)})",

@@ -153,7 +153,9 @@ def run(
     after = _newest(database, system)
     if before and after and after.uuid == before.uuid:
         after = None  # ReFrame stored no case
-    cases = {case.environ: case for case in after.cases} if after else {}
+    cases = {}
+    if after:
+        cases = {case.environ: case for case in after.cases}
     passed, findings, errors = [], [], {}
     for name in smoke.environs:
         case, stage = cases.get(name), directory / "stage" / system / partition / name

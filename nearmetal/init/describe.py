@@ -65,7 +65,9 @@ def chosen_partitions(
     for partition in cluster.partitions:
         if wanted and partition.name not in wanted:
             continue
-        why = "" if wanted else admitted.refusal(cluster, partition, access)
+        why = ""
+        if not wanted:
+            why = admitted.refusal(cluster, partition, access)
         if not why and not cluster.nodes_of(partition.name):
             why = "it has no node"
         if not why and not partition.up:
@@ -193,7 +195,9 @@ class _Description:
             names += images
         origins = [f"{each.name}: {each.origin or each.guess}" for each in environments]
         # A partition has at least one environment: without a compiler none of ours can be used.
-        guess = "" if names else "neither an MPI library nor gcc was found"
+        guess = ""
+        if not names:
+            guess = "neither an MPI library nor gcc was found"
         self.lines.add(4, "environs", names or ["gnu"], "; ".join(origins), guess)
         features = []
         for feature, beginnings in FEATURES.items():
@@ -211,21 +215,25 @@ class _Description:
     def _scheduler(self) -> None:
         kind = self.cluster.config.get("AccountingStorageType", "")
         origin = f"scontrol show config: AccountingStorageType is {kind}"
-        guess = ""
-        if self.cluster.has_accounting is None:
+        scheduler, guess = "squeue", ""
+        if self.cluster.has_accounting:
+            scheduler = "slurm"
+        elif self.cluster.has_accounting is None:
             guess = "scontrol show config could not be read"
-        scheduler = "slurm" if self.cluster.has_accounting else "squeue"
         self.lines.add(4, "scheduler", scheduler, origin, guess)
 
     def _launcher(self, environments: Sequence[Environment]) -> None:
         types = self.cluster.mpi_types
         origin = f"srun --mpi=list: {', '.join(types)}"
-        guess = "" if types else "srun --mpi=list could not be read"
+        launcher, guess = "srun", ""
+        if not types:
+            guess = "srun --mpi=list could not be read"
         # A partition has one launcher, so one library that srun cannot start decides.
         alone = [each.name for each in environments if not srun_starts(self.cluster, each)]
         if alone:
+            launcher = "mpirun"
             guess = f"{origin}: srun has no type that starts {', '.join(alone)}"
-        self.lines.add(4, "launcher", "mpirun" if alone else "srun", origin, guess)
+        self.lines.add(4, "launcher", launcher, origin, guess)
 
     def _access(self, access: Sequence[str]) -> None:
         origin = self.partition.origin
@@ -249,7 +257,9 @@ class _Description:
             return "", [], ""
         preferred = self.cluster.software["apptainer"][0].name
         modules = self.cluster.loads.get("apptainer", [preferred])
-        kind = "Singularity" if "singularity" in modules[-1].lower() else "Apptainer"
+        kind = "Apptainer"
+        if "singularity" in modules[-1].lower():
+            kind = "Singularity"
         return kind, list(modules), "module -t avail"
 
     def _extra(self, key: str, value, origin: str, guess: str = "") -> None:
@@ -344,7 +354,9 @@ class _Description:
         return int(processors) // max(1, int(threads))
 
     def _memory(self) -> None:
-        key = "guest_memory_gb" if node.is_guest(self.facts) else "memory_gb"
+        key = "memory_gb"
+        if node.is_guest(self.facts):
+            key = "guest_memory_gb"
         seen = self.facts.get("mem_total_kb", "")
         guess = _differing([each.memory_mb for each in self.nodes], "MB of memory")
         limited, limit, why = limits.memory(self.partition, self.nodes, self.cluster.config)

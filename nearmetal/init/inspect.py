@@ -14,7 +14,7 @@ from nearmetal.checkout import SOURCES
 from nearmetal.checks import provenance
 from nearmetal.checks.provenance import ProvenanceError
 from nearmetal.cluster import node, reasons, slurm
-from nearmetal.cluster.ask import Answer, Asker, last_line
+from nearmetal.cluster.ask import Asker, last_line
 from nearmetal.cluster.cluster import Cluster, Inspected
 from nearmetal.cluster.slurm import Partition
 from nearmetal.errors import NearmetalError
@@ -97,7 +97,7 @@ class Waiting:
         """Why the job never starts; '' while it may."""
         words = ["squeue", "--noheader", f"--name={JOB}", "--states=PENDING", "--format=%r"]
         answer = self.asker.run([*words, f"--user={getpass.getuser()}"])
-        if not isinstance(answer, Answer) or answer.code != 0:
+        if answer.failure:
             return ""
         text = answer.output.strip()
         if text in slurm.NOTHING:
@@ -146,13 +146,12 @@ def _facts(
     """The node's name and its facts by a job, or why there are none."""
     waiting = Waiting(asker, tell)
     answer = asker.run(words, seconds, waiting)
-    if isinstance(answer, Answer) and answer.code == 0:
+    why = answer.failure
+    if not why:
         return facts_of(answer.output)
-    if isinstance(answer, str):
-        return f"`{shlex.join(words)}`: {answer}"
-    why = last_line(answer.both) or "it failed"
     refused = reasons.reason_of(answer.errors)
-    if waiting.told:
+    # Of a job that was ended, the reason is known.
+    if waiting.told and not answer.why:
         why += f". The job waited: {waiting.told}"
     elif refused:
         why += f": {refused.means}. Fix: {refused.fix}"
@@ -164,7 +163,7 @@ def inspect_login_node(cluster: Cluster) -> None:
     if not PROVENANCE.is_file():
         return
     answer = cluster.asker.ask(scripts())
-    if not answer:
+    if answer.failure:
         return
     facts = facts_of(answer.output)
     if isinstance(facts, str):
@@ -191,10 +190,13 @@ def facts_of(text: str) -> tuple[str, dict[str, str]] | str:
 def marked(text: str) -> list[str] | str:
     """The lines behind MARK, or why they are not all there. Text of others is left out."""
     lines = [line.partition(MARK)[2] for line in text.splitlines() if MARK in line]
-    end = END.fullmatch(lines.pop()) if lines else None
+    end = END.fullmatch((lines or [""])[-1])
     if not end:
-        quoted = repr(last_line(text)) if text.strip() else "nothing"
+        quoted = "nothing"
+        if text.strip():
+            quoted = repr(last_line(text))
         return f"the job's output does not end with our line; it ends with {quoted}"
-    if int(end[1]) != len(lines):
-        return f"the job printed {end[1]} lines of facts, and {len(lines)} arrived"
-    return lines
+    facts = lines[:-1]
+    if int(end[1]) != len(facts):
+        return f"the job printed {end[1]} lines of facts, and {len(facts)} arrived"
+    return facts

@@ -42,7 +42,9 @@ def memory(
         stated.append((smallest.memory_mb, f"MemSpecLimit={smallest.kept_mb}", ""))
     for kind in ("Def", "Max"):
         key, number, origin = _stated(kind, partition, config)
-        megabytes = number * cpus if key.endswith("PerCPU") else number
+        megabytes = number
+        if key.endswith("PerCPU"):
+            megabytes *= cpus
         if not 0 < megabytes < whole:
             continue
         guess = ""

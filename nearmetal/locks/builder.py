@@ -36,7 +36,9 @@ class Builder:
 
     def __init__(self, say):
         self.own = shutil.which("apptainer") is not None
-        parent = Path(tempfile.gettempdir()) if self.own else cache.cache_dir()
+        parent = cache.cache_dir()
+        if self.own:
+            parent = Path(tempfile.gettempdir())
         self._places = ExitStack()
         self.arguments = {}
         try:
@@ -117,7 +119,9 @@ class Builder:
 
         :arg epoch: the time in the image, in seconds since 1970: two builds are equal to the bit.
         """
-        target = f"{self.out if self.own else '/work'}/{stack}"
+        target = f"/work/{stack}"
+        if self.own:
+            target = f"{self.out}/{stack}"
         values = {
             **self.arguments,
             "software": software,

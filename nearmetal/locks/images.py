@@ -50,7 +50,9 @@ DIRECTORY.lock; checks read them there too."""
 
 def inputs(stack: str, software: str) -> list[Path]:
     """The files of a stack: its definition, the stages and, with Spack, the environment."""
-    places = ["containers", "spack-env"] if software == "spack" else ["containers"]
+    places = ["containers"]
+    if software == "spack":
+        places.append("spack-env")
     return sorted([CONTAINERS / f"{stack}.def", *copied(stack, *places)])
 
 
@@ -103,8 +105,10 @@ def revision_of(paths: list[Path]) -> tuple[str, int]:
         ).stdout.split()
 
     # The time of this commit is the time of all files in the image.
-    last = git("log", "-1", "--format=%h %ct", "--abbrev=12") or ["unknown", "0"]
-    return last[0] + ("-dirty" if git("status", "--porcelain") else ""), int(last[1])
+    revision, seconds = git("log", "-1", "--format=%h %ct", "--abbrev=12") or ["unknown", "0"]
+    if git("status", "--porcelain"):
+        revision += "-dirty"
+    return revision, int(seconds)
 
 
 def faults() -> list[str]:
@@ -205,11 +209,6 @@ def refuse_unsuitable_host() -> None:
     conditions.refuse_without_user_namespaces(conditions.NOBODY, conditions.NOBODY)
 
 
-def software_of(entry: dict | None, asked: str | None) -> str:
-    """What an image is built from: what was asked for, or what its lock has, or Debian."""
-    return asked or (entry["software"] if entry else "debian")
-
-
 def is_built(stack: str, entry: dict, here: dict) -> bool:
     """Whether the image is there, of this checkout, and as locked."""
     try:
@@ -247,8 +246,8 @@ def build_all(stacks, asked, lock_anew, say) -> int:
     entries, builder, other = read_lock(lock_path()), None, []
     try:
         for stack in stacks:
-            entry = entries.get(stack)
-            software = software_of(entry, asked)
+            entry = entries.get(stack, {})
+            software = asked or entry.get("software", "debian")
             here = made_from(stack, software)
             if entry and is_built(stack, entry, here):
                 say(f"{label(stack, entry)}: as locked")
@@ -263,17 +262,20 @@ def build_all(stacks, asked, lock_anew, say) -> int:
                 f"{label(stack, built)}: {built['bytes'] / 1e6:.0f} MB in "
                 f"{time.monotonic() - started:.0f} s, {built['digest'][:19]}"
             )
-            words = differences(entry, built) if entry else ["there is no lock of it"]
-            if not words:
+            changed = []
+            if entry:
+                changed = differences(entry, built)
+            if entry and not changed:
                 say(f"{done}, as locked")
             elif lock_anew:
                 entries[stack] = {key: built[key] for key in (*MADE_FROM, "packages")}
                 with own.as_owner(lock_path()):
                     write_lock(entries)
-                say("\n  ".join([f"{done}, locked", *(words if entry else [])]))
+                say("\n  ".join([f"{done}, locked", *changed]))
             else:
                 other.append(stack)
-                say("\n  ".join([f"{done}, not as locked:", *words]))
+                why = changed or ["there is no lock of it"]
+                say("\n  ".join([f"{done}, not as locked:", *why]))
     finally:
         if builder:
             builder.close()

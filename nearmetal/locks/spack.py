@@ -59,6 +59,8 @@ class Node:
     def of(cls, key: str, data: Mapping) -> Node:
         """The package at a hash of a lock."""
         target = data["arch"]["target"]
+        if not isinstance(target, str):
+            target = target["name"]
         dependencies, virtuals = {}, {}
         for dependency in data.get("dependencies", []):
             dependencies[dependency["name"]] = dependency["hash"]
@@ -69,7 +71,7 @@ class Node:
             data["name"],
             str(data["version"]),
             data.get("namespace", ""),
-            target if isinstance(target, str) else target["name"],
+            target,
             data["arch"]["platform_os"],
             data.get("parameters", {}),
             dependencies,
@@ -98,7 +100,9 @@ def read_lock(path: Path) -> Lock:
     """A lock that Spack wrote. Raises LockError."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        version = data["_meta"]["lockfile-version"] if "_meta" in data else None
+        version = None
+        if "_meta" in data:
+            version = data["_meta"]["lockfile-version"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise LockError(
             f"{path}: cannot be read as a lock of Spack's ({error}): {REGENERATE}"
@@ -240,7 +244,9 @@ def unmet(node: Node, text: str) -> str:
         elif key != "target":
             value = node.parameters.get(key)
             # A variant with several values is a list.
-            values_of_node = value if isinstance(value, list) else [str(value)]
+            values_of_node = [str(value)]
+            if isinstance(value, list):
+                values_of_node = value
             if not set(values.split(",")) <= set(values_of_node):
                 return f"has {key}={value} instead of {values}"
     return ""
@@ -276,8 +282,10 @@ def _changes(old: Node, new: Node) -> Iterator[str]:
     if old.os != new.os:
         yield f"system {old.os} became {new.os}"
     for name in sorted(old.dependencies.keys() ^ new.dependencies.keys()):
-        verb = "now needs" if name in new.dependencies else "no longer needs"
-        yield f"{verb} {name}"
+        if name in new.dependencies:
+            yield f"now needs {name}"
+        else:
+            yield f"no longer needs {name}"
 
 
 def _text(value) -> str:
@@ -374,7 +382,9 @@ def check(directory: Path, spack: list[str] | None, write: bool) -> bool:
     :arg spack: the command of Spack; None: it is not asked.
     :arg write: whether to take over what Spack says.
     """
-    words = compare(spack, directory, write) if spack else []
+    words = []
+    if spack:
+        words = compare(spack, directory, write)
     faults = disagreements(directory)
     for fault in faults:
         print(f"{directory.name}: {fault}", file=sys.stderr)

@@ -41,7 +41,9 @@ def of_hypervisor(facts: dict, stated: dict) -> dict[str, str]:
 
     :arg stated: keys of the partition's extras -> value, or None.
     """
-    alone = "none" if facts.get("hypervisor") == "none" else UNKNOWN
+    alone = UNKNOWN
+    if facts.get("hypervisor") == "none":
+        alone = "none"
     known = {}
     for name, key in OF_HYPERVISOR.items():
         known[name] = facts.get(name, alone)
@@ -98,7 +100,9 @@ def changed_facts(then: dict, now: dict) -> dict[str, tuple[str, str]]:
 def nodes_in(facts: dict) -> tuple[str, ...]:
     """The nodes that facts name, as a list or as text; () where they are unknown."""
     nodes = facts.get("nodes") or ()
-    return tuple(re.split(r"[,\s]+", nodes)) if isinstance(nodes, str) else tuple(nodes)
+    if isinstance(nodes, str):
+        return tuple(re.split(r"[,\s]+", nodes))
+    return tuple(nodes)
 
 
 def _is_later(name: str, then: dict) -> bool:

@@ -26,7 +26,9 @@ def of_bounds(lower: float | None, upper: float | None) -> str:
     """The better values by a reference's bounds: the side that only one bound leaves open."""
     if (lower is None) == (upper is None):
         return UNKNOWN
-    return LESS if lower is None else MORE
+    if lower is None:
+        return LESS
+    return MORE
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ def _data() -> dict:
 
 def _whole(text: str) -> Unit | None:
     entry = _data()["whole"].get(text)
-    return Unit(text, *entry) if entry else None
+    if entry is None:
+        return None
+    return Unit(text, *entry)
 
 
 def _by_parts(text: str) -> Unit | None:
@@ -106,8 +110,7 @@ def _by_parts(text: str) -> Unit | None:
 def _part(text: str) -> _Part | None:
     """A part of a unit, with its prefix; None if it is unknown."""
     for prefix, factor, stem in _split(text):
-        key = stem.lower() if len(stem) >= ANY_CASE else stem
-        entry = _spellings().get(key)
+        entry = _spellings().get(_spelled(stem))
         if entry is not None and prefix in _prefixes(entry):
             return _Part(entry["kind"], entry["quantity"], factor * entry.get("scale", 1.0))
     return None
@@ -119,10 +122,15 @@ def _split(text: str) -> Iterator[tuple[str, float, str]]:
     for prefixes in _data()["prefixes"].values():
         for prefix, factor in prefixes.items():
             head, rest = text[: len(prefix)], text[len(prefix) :]
-            if len(prefix) >= ANY_CASE:
-                head = head.lower()
-            if head == prefix:
+            if _spelled(head) == prefix:
                 yield prefix, factor, rest
+
+
+def _spelled(text: str) -> str:
+    """A part or prefix as it is looked up: in lower case, unless it is short."""
+    if len(text) < ANY_CASE:
+        return text
+    return text.lower()
 
 
 def _prefixes(entry: dict) -> set[str]:
@@ -139,6 +147,5 @@ def _spellings() -> dict[str, dict]:
     entries = {}
     for entry in _data()["parts"]:
         for spelling in entry["spellings"]:
-            key = spelling.lower() if len(spelling) >= ANY_CASE else spelling
-            entries[key] = entry
+            entries[_spelled(spelling)] = entry
     return entries

@@ -60,17 +60,22 @@ def parse(display_name: str) -> Name:
     """The parts of a display name such as `tcp %.repeat_no=1 %.part=lab:cc %.nid=n7`."""
     given = parameters(display_name)
     repeat = given.get(".repeat_no", "0")
+    # Names are stored text, in which anything may stand.
+    if not repeat.isdecimal():
+        repeat = "0"
     return Name(
         _without(display_name, lambda name: name in (".repeat_no", ".part", ".nid")),
         _without(display_name, lambda name: name.startswith(".")),
         given.get(".nid", ""),
-        int(repeat) if repeat.isdecimal() else 0,
+        int(repeat),
     )
 
 
 def _without(display_name: str, unwanted) -> str:
     def kept(parameter: re.Match) -> str:
-        return "" if unwanted(parameter[1]) else parameter[0]
+        if unwanted(parameter[1]):
+            return ""
+        return parameter[0]
 
     return PARAMETER.sub(kept, display_name)
 
@@ -82,7 +87,9 @@ def plain(check: str) -> str:
 
 def step_of(value: object) -> str | int | float:
     """A parameter's value as a key of a reference file, as ReFrame 4.10 makes it by `$index`."""
-    return value if isinstance(value, (str, int, float)) else str(value)
+    if isinstance(value, (str, int, float)):
+        return value
+    return str(value)
 
 
 def stem(name: str) -> str:

@@ -40,24 +40,32 @@ def rounds_of(partners: int, switches: Sequence[str], most: int) -> tuple[int, b
 
 
 def _covers(switches: Sequence[str], rounds: int) -> bool:
+    """Whether COVERED pairs of nodes, or all there are, measure each pair of switches."""
     sizes = Counter(switches)
-    found: Counter = Counter()
-    for first, second in pairs(len(switches), rounds) if len(sizes) > 1 else ():
-        found[frozenset((switches[first], switches[second]))] += 1
-    return all(
-        found[frozenset((one, other))] >= min(COVERED, sizes[one] * sizes[other])
-        for one, other in combinations(sizes, 2)
-    )
+    if len(sizes) < 2:
+        return True
+    measured: Counter = Counter()
+    for first, second in pairs(len(switches), rounds):
+        measured[frozenset((switches[first], switches[second]))] += 1
+    for one, other in combinations(sizes, 2):
+        if measured[frozenset((one, other))] < min(COVERED, sizes[one] * sizes[other]):
+            return False
+    return True
 
 
 def pairs(ranks: int, rounds: int) -> list[tuple[int, int]]:
     """The pairs that the program measures: so many rounds of the circle method, evenly chosen."""
     players = ranks + ranks % 2
     turning = players - 1
-    turns = [number * turning // rounds for number in range(rounds)]
-    found = [
-        ((turn + place) % turning, (turn - place) % turning if place else turning)
-        for turn in turns
-        for place in range(players // 2)
-    ]
-    return [(min(pair), max(pair)) for pair in found if max(pair) < ranks]
+    measured = []
+    for number in range(rounds):
+        turn = number * turning // rounds
+        for place in range(players // 2):
+            first, second = (turn + place) % turning, (turn - place) % turning
+            # The last player keeps its place, and the others turn around it.
+            if place == 0:
+                second = turning
+            # With an odd number of ranks, the last player is none of them.
+            if max(first, second) < ranks:
+                measured.append((min(first, second), max(first, second)))
+    return measured

@@ -45,4 +45,6 @@ def _all(line: str) -> tuple[str, ...] | None:
         asked = command.parse(line)
     except command.CommandError:
         return None
-    return None if asked.given("mode") else tuple(asked.given("vars") or ())
+    if asked.given("mode"):
+        return None
+    return tuple(asked.given("vars") or ())

@@ -197,7 +197,7 @@ def refuse_unusable_scheduler(requested: str, systems: Iterable[System]) -> None
     """Raise ConfigError where ReFrame lacks a library that a chosen partition's scheduler needs."""
     name, _, partition = requested.partition(":")
     for system in systems:
-        if system.name == name if name else matches_this_host(system):
+        if system.name == name or (not name and matches_this_host(system)):
             _refuse_unusable_scheduler(system, partition)
             break  # ReFrame takes the first
 

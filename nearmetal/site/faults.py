@@ -46,13 +46,16 @@ def place_of(keys: Sequence, document) -> str:
         words = str(document.get("name", "system"))
     if len(keys) > 1 and keys[0] in ("partitions", "environments"):
         part, rest = document[keys[0]][keys[1]], keys[2:]
-        name = part.get("name") if isinstance(part, dict) else None
+        name = None
+        if isinstance(part, dict):
+            name = part.get("name")
         if keys[0] == "environments":
             words += f": environment {name or keys[1] + 1}"
         else:
             words += f":{name or f'partition {keys[1] + 1}'}"
-    key = ".".join(map(str, rest))
-    return f"{words}: {key}" if key else words
+    if not rest:
+        return words
+    return f"{words}: {'.'.join(map(str, rest))}"
 
 
 def of_schema(document, schema: Path | Mapping) -> Iterator[Fault]:

@@ -66,7 +66,7 @@ def results(prefix: str | None, checkout: Path, home: Path | None = None) -> str
     Root gets one of its own where these are another user's. That user could not write beside root's
     files, and could plant a link that root would write through.
     """
-    wanted = Path(prefix) if prefix else checkout / "results"
+    wanted = Path(prefix or checkout / "results")
     # Whoever names the places of stage directories or sessions has chosen them.
     is_chosen = any(map(os.environ.get, ("RFM_SQLITE_DB_FILE", "RFM_STAGE_DIR")))
     if os.geteuid() != 0 and not is_chosen:

@@ -125,8 +125,9 @@ def provider(feature: str) -> str:
     '' if none has.
     """
     path = environments_file()
-    environments = read_environments(path) if path.is_file() else {}
-    for name, environment in environments.items():
+    if not path.is_file():
+        return ""
+    for name, environment in read_environments(path).items():
         directory = environment.get("extras", {}).get("spack_env")
         if directory and feature in environment.get("features", []):
             command = f"spack -e {SPACK_ENV / directory} install --only-concrete"
@@ -180,9 +181,10 @@ def unknown_variable(classes: set) -> str:
         if meant and not any(_has(check, place) for check in meant):
             known: set[str] = set()
             known.update(*(check.var_space.vars for check in meant))
-            guess = suggest.did_you_mean(name, sorted(known))
-            hint = f"; {guess}" if guess else "."
-            return f"-S {text}: {subject} {name!r}{hint} Fix: correct -S ({SETTINGS})"
+            ending = "."
+            if guess := suggest.did_you_mean(name, sorted(known)):
+                ending = f"; {guess}"
+            return f"-S {text}: {subject} {name!r}{ending} Fix: correct -S ({SETTINGS})"
     return ""
 
 

@@ -47,13 +47,12 @@ class SrunMpjLauncher(SrunLauncher):
         self.threads = False
 
     def command(self, job):
-        variables = getattr(self, "env_vars", {})  # ReFrame has them since 4.9
-        exported = ",".join(f"{key}={value}" for key, value in variables.items())
-        own = [f"--export={exported}"] if exported else []
-        return [
-            "srun",
-            *step_options(
-                job.num_tasks, job.num_tasks_per_node, self.threads, job.num_cpus_per_task
-            ),
-            *own,
-        ]
+        words = ["srun"]
+        words += step_options(
+            job.num_tasks, job.num_tasks_per_node, self.threads, job.num_cpus_per_task
+        )
+        # ReFrame has them since 4.9.
+        if variables := getattr(self, "env_vars", {}):
+            exported = ",".join(f"{key}={value}" for key, value in variables.items())
+            words.append(f"--export={exported}")
+        return words

@@ -55,7 +55,9 @@ def _claim(runs: Path, directories: set[str], dry: bool) -> IO | None:
         fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
         for file in runs.glob("*.json"):
             _refuse_shared(file, runs.parent, directories)
-        return None if dry else _record(runs, directories)
+        if dry:
+            return None
+        return _record(runs, directories)
 
 
 def _refuse_shared(file: Path, prefix: Path, directories: set[str]) -> None:

@@ -121,7 +121,10 @@ class System:
         system's scheduler options, which ReFrame itself does not give it."""
         extras = dict(partition["extras"])
         features = [*partition.get("features", []), *NIC_FEATURES[extras["link_class"]]]
-        features.append("bare_metal" if extras["hypervisor"] == "none" else "vm")
+        kind = "vm"
+        if extras["hypervisor"] == "none":
+            kind = "bare_metal"
+        features.append(kind)
         # To ReFrame an extra's name is a feature: `+rdma` would match `rdma: false`.
         if extras.pop("rdma", False):
             features.append("rdma")
@@ -182,10 +185,12 @@ class System:
                 lines[partition["name"]] = documents.line_of(text, keys)
         if not lines:
             return []
-        numbers = ", ".join(map(str, sorted(set(lines.values()))))
-        plural = "s" if "," in numbers else ""
+        numbers = sorted(set(lines.values()))
+        place = f"line {numbers[0]}"
+        if len(numbers) > 1:
+            place = f"lines {', '.join(map(str, numbers))}"
         sentence = (
-            f"{self.path}, line{plural} {numbers}: delete `no_baseline` from the extras of "
+            f"{self.path}, {place}: delete `no_baseline` from the extras of "
             f"{', '.join(lines)}: {self.name} has a baseline, so that the key excuses nothing any "
             "more"
         )
@@ -195,9 +200,11 @@ class System:
 def obsolete_keys(name: str) -> list[str]:
     """What `System.obsolete_keys` says of the system of a name; [] where no valid file has it."""
     path = path_of(name)
+    if path is None:
+        return []
     try:
         common = read_environments(environments_file())
-        return System.read(path, common).obsolete_keys() if path else []
+        return System.read(path, common).obsolete_keys()
     except SystemFileError:
         return []  # a command that needs the file says what is wrong with it
 
@@ -263,8 +270,9 @@ def directories() -> list[Path]:
     places = list(map(Path, _paths("NEARMETAL_SYSTEMS_PATH")))
     for place in map(Path, _paths("RFM_CONFIG_PATH")):
         # ReFrame takes a directory, or the file settings.py itself.
-        directory = place.parent if place.is_file() else place
-        places.append(directory / "systems")
+        if place.is_file():
+            place = place.parent
+        places.append(place / "systems")
     # Last, for a command without RFM_CONFIG_PATH.
     return [*places, SYSTEMS]
 
@@ -297,7 +305,9 @@ class SystemFile:
     def matches(self, host: str) -> bool:
         """Whether its `hostnames` match a host, as in ReFrame."""
         patterns = self.document.get("hostnames")
-        for pattern in patterns if isinstance(patterns, list) else ():
+        if not isinstance(patterns, list):
+            return False
+        for pattern in patterns:
             try:
                 if re.match(str(pattern), host):
                     return True

@@ -50,6 +50,8 @@ def refused_modules_system(word: str, version: str) -> str:
 
 def modules_system(word: str, version: str) -> str:
     """A modules system, by its name in this version of ReFrame."""
-    if word in ("envmod", "tmod4"):
-        return "envmod" if numbers(version) >= WITH_ENVMOD else "tmod4"
-    return word
+    if word not in ("envmod", "tmod4"):
+        return word
+    if numbers(version) < WITH_ENVMOD:
+        return "tmod4"
+    return "envmod"

@@ -50,7 +50,10 @@ class Fault:
         keys = self.keys
         if self.key is not None:
             keys = (*keys, self.key)
-        return f"line {line_of(text, keys)}: {self._at(place) if place else self}"
+        described = str(self)
+        if place:
+            described = self._at(place)
+        return f"line {line_of(text, keys)}: {described}"
 
 
 def read(
@@ -84,7 +87,8 @@ def load(
     :arg text: of a file that is not written yet.
     """
     try:
-        text = files.read(path) if text is None else text
+        if text is None:
+            text = files.read(path)
         return text, strict_yaml.load(text)
     except (OSError, strict_yaml.YamlError) as fault:
         why = getattr(fault, "strerror", None) or fault
@@ -95,7 +99,9 @@ def with_fix(sentence: str, fix: str) -> str:
     """A sentence and its fix, unless it has one or there is none."""
     if not fix or "Fix: " in sentence:
         return sentence
-    stop = "" if sentence.endswith((".", "?")) else "."
+    stop = "."
+    if sentence.endswith((".", "?")):
+        stop = ""
     return f"{sentence}{stop} Fix: {fix}"
 
 
@@ -168,7 +174,9 @@ def _faults(error: jsonschema.ValidationError, fix: str) -> Iterator[Fault]:
     """The faults of an error of jsonschema, in words that name the nearest known name."""
     # From the root, also for a fault below `anyOf`.
     keys = tuple(error.absolute_path)
-    schema: Mapping[str, Any] = error.schema if isinstance(error.schema, Mapping) else {}
+    schema: Mapping[str, Any] = {}
+    if isinstance(error.schema, Mapping):  # or true, or false
+        schema = error.schema
     fix = schema.get("description", fix)
     known = schema.get("properties", {})
     if error.validator == "required":

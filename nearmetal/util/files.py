@@ -76,7 +76,9 @@ def refuse_unfit(path: Path | str, most: int | None = None) -> None:
 
 def _refuse(path: Path | str, status: os.stat_result, most: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
-        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not an ordinary file"
+        kind = "not an ordinary file"
+        if stat.S_ISDIR(status.st_mode):
+            kind = "a directory"
         raise UnfitFileError(path, f"is {kind}. Fix: remove it, or give another path")
     if most is not None and status.st_size > most:
         raise UnfitFileError(
@@ -89,7 +91,9 @@ def write(path: Path | str, data: str | bytes) -> None:
 
     A link stays, and so does an open file of this process, a FIFO or a device: it gets the data.
     """
-    write_parts(path, [data.encode("utf-8") if isinstance(data, str) else data])
+    if isinstance(data, str):
+        data = data.encode("utf-8")
+    write_parts(path, [data])
 
 
 def write_parts(path: Path | str, parts: Iterable[bytes]) -> None:

@@ -114,7 +114,8 @@ def _way_to(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
             continue
         links += 1
         target = path.readlink()
-        here = Path("/") if target.is_absolute() else here
+        if target.is_absolute():
+            here = Path("/")
         parts = [part for part in target.parts if part != "/"] + parts
 
 

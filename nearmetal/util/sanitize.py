@@ -36,7 +36,9 @@ def _visible(match: re.Match) -> str:
     code = ord(match[0])
     if code > 0xFFFF:
         return f"\\U{code:08x}"
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    if code > 0xFF:
+        return f"\\u{code:04x}"
+    return f"\\x{code:02x}"
 
 
 @functools.lru_cache(maxsize=1 << 16)

@@ -115,13 +115,15 @@ def _refuse_silent_faults(node, known: dict[int, int]) -> int:
 def _refuse_same_keys(node) -> None:
     keys = set()
     for key, _ in node.value:
-        name = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
+        if not isinstance(key, yaml.ScalarNode):
+            continue  # a list or mapping is no key, which PyYAML refuses
+        name = key.tag, key.value
         if name in keys and key.tag != MERGE:
             raise YamlError(
                 f"line {key.start_mark.line + 1}: the key {key.value!r} is there twice. "
                 "Fix: remove one of them"
             )
-        keys.add(name or id(key))
+        keys.add(name)
 
 
 def _refuse_no_number(node) -> None:

@@ -9,17 +9,24 @@ def number(value: float | None) -> str:
     """Four significant digits, never an exponent: people compare columns by eye."""
     if value is None:
         return "-"
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:#.4g}"
+    if abs(value) >= 1000:
+        return f"{value:.0f}"
+    return f"{value:#.4g}"
 
 
 def rounded(value: float, digits: int = 3) -> str:
     """A number to so many digits, and no power of ten below a million."""
     text = f"{value:.{digits}g}"
-    return f"{value:.0f}" if "e+" in text and abs(value) < 1e6 else text
+    if "e+" in text and abs(value) < 1e6:
+        return f"{value:.0f}"
+    return text
 
 
 def percent(fraction: float | None) -> str:
     """A change in percent, with its sign."""
     if fraction is None or not math.isfinite(fraction):
         return "-"
-    return f"{100 * fraction:+.1f} %" if abs(fraction) < 10 else f"{100 * fraction:+.0f} %"
+    digits = 1
+    if abs(fraction) >= 10:
+        digits = 0
+    return f"{100 * fraction:+.{digits}f} %"

@@ -35,7 +35,9 @@ def wrong(place: str, wanted: str, value) -> ShapeError:
 
 def _sentence(place: str, wanted: str, value) -> str:
     text = BRIEF.repr(value)
-    return f"{place} is {text if len(text) <= 60 else text[:57] + '...'}, not {wanted}"
+    if len(text) > 60:
+        text = f"{text[:57]}..."
+    return f"{place} is {text}, not {wanted}"
 
 
 def is_odd(value) -> bool:

@@ -480,17 +480,17 @@ def test_a_command_is_no_step_of_a_job_that_we_are_in():
 
 def test_a_command_that_fails_is_a_sentence(tmp_path):
     asker = Asker()
-    assert asker.ask(["sh", "-c", "echo first; echo last >&2; exit 2"]) is None
-    assert asker.ask(["no-such-command"]) is None
-    assert asker.ask(["sleep", "60"], 0.1) is None
+    assert asker.ask(["sh", "-c", "echo first; echo last >&2; exit 2"]) == Answer()
+    assert asker.ask(["no-such-command"]) == Answer()
+    assert asker.ask(["sleep", "60"], 0.1) == Answer()
     failed, missing, slow = asker.unread
     assert failed.endswith(": last") and "PATH" in missing and "no answer" in slow
-    assert isinstance(asker.ask(["true"]), Answer) and len(asker.unread) == 3
+    assert asker.ask(["true"]).code == 0 and len(asker.unread) == 3
 
 
 def test_a_command_that_waits_is_ended_with_the_reason():
     calls = iter(["", "it never starts"])
-    assert Asker().run(["sleep", "60"], 30, lambda: next(calls)) == "it never starts"
+    assert Asker().run(["sleep", "60"], 30, lambda: next(calls)).why == "it never starts"
     assert Asker().run(["true"], 30, lambda: "too late").code == 0
 
 
