@@ -545,10 +545,10 @@ def _repeats(text: str) -> int:
 
 def _seconds(text: str) -> float:
     """The seconds of a text such as `2h`. Raises ArgumentTypeError."""
-    found = re.fullmatch(r"(\d+)([smh])", text)
-    if not found or not int(found[1]):
+    match = re.fullmatch(r"(\d+)([smh])", text)
+    if not match or not int(match[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is no time: give one such as 90m or 2h")
-    return int(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
+    return int(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def _report(commands) -> None:

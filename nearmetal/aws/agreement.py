@@ -44,8 +44,9 @@ def link_gbps(described: dict) -> float:
     EC2 gives numbers for Nitro, and a text such as "10 Gigabit" for older types.
     """
     cards = described["NetworkInfo"]["NetworkCards"]
-    if all("PeakBandwidthInGbps" in card for card in cards):
-        return sum(card["PeakBandwidthInGbps"] for card in cards)
+    rates = [card.get("PeakBandwidthInGbps") for card in cards]
+    if None not in rates:
+        return sum(rates)
     rate = re.fullmatch(r"(\d+) Gigabit", described["NetworkInfo"]["NetworkPerformance"])
     if rate:
         return float(rate[1])

@@ -107,7 +107,7 @@ def stand_in(ec2, document: dict, zone: str) -> tuple[dict, str]:
         if isinstance(value, dict):
             return {inner: replaced(part, inner) for inner, part in value.items()}
         if isinstance(value, list):
-            return [replaced(part) for part in value]
+            return list(map(replaced, value))
         if key == "Script" and str(value).startswith("s3://"):
             bucket, _, name = value.removeprefix("s3://").partition("/")
             buckets.setdefault(bucket, []).append(name)

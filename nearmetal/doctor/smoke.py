@@ -52,7 +52,7 @@ WAITS = "Waiting: "
 
 
 @dataclass(frozen=True)
-class Smoke:
+class SmokeCase:
     """A check that shows whether programs of some environments run."""
 
     check: str  #: for ReFrame's -n
@@ -60,7 +60,7 @@ class Smoke:
     settings: tuple[str, ...]  #: for ReFrame's -S
 
 
-def plan(partition: dict, environs: Sequence[str], known: Mapping[str, dict]) -> list[Smoke]:
+def plan(partition: dict, environs: Sequence[str], known: Mapping[str, dict]) -> list[SmokeCase]:
     """The smoke cases of a partition, by the checks' files of facts.
 
     :arg environs: those to try.
@@ -79,11 +79,11 @@ def plan(partition: dict, environs: Sequence[str], known: Mapping[str, dict]) ->
         if not smoke.parameters:
             pattern += "$"
         settings = tuple(f"{check.name}.{name}={value}" for name, value in smoke.settings.items())
-        cases.append(Smoke(pattern, tuple(fit), settings))
+        cases.append(SmokeCase(pattern, tuple(fit), settings))
     return cases
 
 
-def command(system: str, partition: str, smoke: Smoke, wait: int) -> list[str]:
+def command(system: str, partition: str, smoke: SmokeCase, wait: int) -> list[str]:
     """ReFrame's command for one smoke case of each environment. Spack installs nothing."""
     short = ("repeats=1", "spare_repeats=0", "spack_missing=skip")
     limits = (f"max_pending_time={wait}s", f"time_limit={LIMIT}s")
@@ -131,7 +131,7 @@ class Ran:
 def run(
     system: str,
     partition: str,
-    smoke: Smoke,
+    smoke: SmokeCase,
     directory: Path,
     wait: int,
     tell: Callable[[str], None],
@@ -318,7 +318,7 @@ def of_output(text: str, partition: str, environ: str) -> Finding:
     return Finding(what.rstrip("."), "run `reframe -l` with this --system", partition, environ)
 
 
-def lines_of(ran: Ran, partition: str, smoke: Smoke) -> Iterator[str]:
+def lines_of(ran: Ran, partition: str, smoke: SmokeCase) -> Iterator[str]:
     """Lines on the environments whose case passed, and the stderr of the others' jobs."""
     check = smoke.check.strip("^$")
     for name in ran.passed:

@@ -91,7 +91,7 @@ class Waiting:
 
     asker: Asker
     tell: Callable[[str], None]
-    told: str = ""  #: why the job waits, in words
+    why: str = ""  #: why the job waits, in words
 
     def __call__(self) -> str:
         """Why the job never starts; '' while it may."""
@@ -108,9 +108,9 @@ class Waiting:
             why = f"{why}: {reason.means}. Fix: {reason.fix}"
         if reason and not reason.passes:
             return f"the job does not start. {why}"
-        if not self.told:
+        if not self.why:
             self.tell(f"the job waits. {why}")
-        self.told = why
+        self.why = why
         return ""
 
 
@@ -151,8 +151,8 @@ def _facts(
         return facts_of(answer.output)
     refused = reasons.reason_of(answer.errors)
     # Of a job that was ended, the reason is known.
-    if waiting.told and not answer.why:
-        why += f". The job waited: {waiting.told}"
+    if waiting.why and not answer.why:
+        why += f". The job waited: {waiting.why}"
     elif refused:
         why += f": {refused.means}. Fix: {refused.fix}"
     return f"`{shlex.join(words)}`: {why}"

@@ -47,8 +47,8 @@ def _covers(switches: Sequence[str], rounds: int) -> bool:
     measured: Counter = Counter()
     for first, second in pairs(len(switches), rounds):
         measured[frozenset((switches[first], switches[second]))] += 1
-    for one, other in combinations(sizes, 2):
-        if measured[frozenset((one, other))] < min(COVERED, sizes[one] * sizes[other]):
+    for here, there in combinations(sizes, 2):
+        if measured[frozenset((here, there))] < min(COVERED, sizes[here] * sizes[there]):
             return False
     return True
 

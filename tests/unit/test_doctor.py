@@ -560,7 +560,7 @@ def test_a_case_that_hangs_is_ended_and_says_its_progress(monkeypatch):
 
 
 def test_a_case_of_some_seconds_has_minutes_and_no_more():
-    case = smoke.Smoke("^launch$", ("gnu",), ())
+    case = smoke.SmokeCase("^launch$", ("gnu",), ())
     assert f"time_limit={smoke.LIMIT}s" in smoke.command("site", "all", case, 60)
     assert smoke.LIMIT <= 120
 
@@ -574,7 +574,7 @@ def test_outputs_are_ordinary_files_of_which_the_beginning_is_read(tmp_path, mon
 
 
 def test_the_stderr_of_a_failed_case_is_shown():
-    case = smoke.Smoke("^launch$", ("gnu",), ())
+    case = smoke.SmokeCase("^launch$", ("gnu",), ())
     ran = smoke.Ran(errors={"gnu": "\n".join(map(str, range(20)))})
     first, *lines = smoke.lines_of(ran, "batch", case)
     assert first == "stderr of launch on batch with gnu:"
