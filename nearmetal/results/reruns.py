@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from nearmetal.results.outcome import Identity, Outcome
 from nearmetal.results.session import XFAIL, Case, Value
 from nearmetal.util import command
 
@@ -15,12 +17,7 @@ from nearmetal.util import command
 OUT_OF_TIME = "aborted due to RunSessionTimeout"
 
 
-#: Display name, partition, environment and ReFrame's unique name of a test case. Two tests of one
-#: display name differ in the last one, which versions before 4.0 lack.
-Identity = tuple[str, str, str, str]
-
-
-def outcomes(runs: list[dict], line: str) -> dict[Identity, list[dict]]:
+def counted(runs: list[list[Outcome]], line: str) -> dict[Identity, list[Outcome]]:
     """The runs of each test case that count: all runs, but only the last of several retries.
 
     A run is a retry if `--max-retries` allows one, and it holds only cases that failed in the
@@ -29,31 +26,28 @@ def outcomes(runs: list[dict], line: str) -> dict[Identity, list[dict]]:
 
     :arg line: the session's command line.
     """
-    counted: dict[Identity, list[dict]] = {}
+    counted: dict[Identity, list[Outcome]] = {}
     failed: set[Identity] = set()
+    # ReFrame's parser takes a second to import.
     retries = _most_retries(line) if len(runs) > 1 else 0
     for number, run in enumerate(runs):
-        cases = {_identity(case): case for case in run["testcases"]}
-        allowed = 0 < number <= retries if retries is not None else len(cases) < len(counted)
+        outcomes = {outcome.identity: outcome for outcome in run}
+        allowed = len(outcomes) < len(counted)
+        if retries is not None:
+            allowed = 0 < number <= retries
         # A retry runs nothing but what failed before.
-        retry = allowed and set(cases) <= failed
+        retry = allowed and set(outcomes) <= failed
         failed = set()
-        for identity, case in cases.items():
-            if case["result"] not in ("pass", XFAIL):
+        for identity, outcome in outcomes.items():
+            if outcome.data["result"] not in ("pass", XFAIL):
                 failed.add(identity)
             earlier = counted.setdefault(identity, [])
-            if earlier and case.get("fail_reason") == OUT_OF_TIME:
+            if earlier and outcome.data.get("fail_reason") == OUT_OF_TIME:
                 continue  # it was cut off; its earlier runs count
             if retry:
                 earlier.clear()
-            earlier.append(case)
+            earlier.append(outcome)
     return counted
-
-
-def _identity(case: dict) -> Identity:
-    unique = case.get("unique_name")
-    place = case["display_name"], case["partition"], case["environ"]
-    return (*place, unique if isinstance(unique, str) else "")
 
 
 def _most_retries(line: str) -> int | None:
@@ -79,11 +73,11 @@ def merged(runs: Sequence[Case]) -> Case:
     return replace(
         runs[0],
         values=_all_samples(runs),
-        facts=_common_facts([run.facts for run in runs if run.facts]),
+        facts=_common_facts(runs),
         curves=_all_curves(runs),
         failure="; ".join(reasons) or None,
         phase=_phase(failed),
-        xfail="; ".join(dict.fromkeys(run.xfail for run in runs if run.xfail)),
+        xfail="; ".join(_distinct(runs, "xfail")),
         no_baseline=_first(runs, "no_baseline"),
         ended=max(run.ended for run in runs),
         unreferenced=tuple(dict.fromkeys(_joined(runs, "unreferenced"))),
@@ -108,6 +102,11 @@ def _first(runs: Sequence[Case], field: str) -> Any:
     return getattr(runs[0], field)
 
 
+def _distinct(runs: Sequence[Case], field: str) -> list:
+    """The values of a field that are not empty, each once."""
+    return list(dict.fromkeys(filter(None, map(operator.attrgetter(field), runs))))
+
+
 def _joined(runs: Sequence[Case], field: str) -> tuple:
     """The values of a field of all runs, one after the other."""
     joined: tuple = ()
@@ -118,10 +117,9 @@ def _joined(runs: Sequence[Case], field: str) -> tuple:
 
 def _phase(failed: Sequence[Case]) -> str | None:
     """The phase of the failures: `performance` if no run failed in another one."""
-    phases = sorted({run.phase for run in failed}, key=str)
+    phases = [run.phase for run in failed]
     # A failure beyond a reference has values, any other one does not.
-    others = [phase for phase in phases if phase != "performance"]
-    return next(iter([*others, *phases]), None)
+    return min(phases, key=lambda phase: (phase == "performance", str(phase)), default=None)
 
 
 def _all_unexpected(failed: Sequence[Case]) -> tuple[str, ...]:
@@ -174,12 +172,12 @@ def _merged_value(values: Sequence[Value]) -> Value:
     )
 
 
-def _common_facts(of_runs: Sequence[dict]) -> dict:
+def _common_facts(runs: Sequence[Case]) -> dict:
     """Facts of several runs. Different texts become `a | b`, as for several nodes. Lists are
     joined."""
     by_name: dict[str, list] = {}
-    for facts in of_runs:
-        for name, value in facts.items():
+    for run in runs:
+        for name, value in run.facts.items():
             by_name.setdefault(name, []).append(value)
     common: dict[str, Any] = {}
     for name, values in by_name.items():
