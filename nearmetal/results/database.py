@@ -19,6 +19,7 @@ from nearmetal.checkout import CHECKOUT
 from nearmetal.results.directions import Directions
 from nearmetal.results.file import ResultsFile
 from nearmetal.results.session import BadSession, ResultsError, Session
+from nearmetal.util import suggest
 
 
 def default_database() -> Path:
@@ -45,8 +46,9 @@ class Database:
     """
 
     def __init__(self, path: Path | Iterable[Path], directions: Directions | None = None):
-        paths = [path] if isinstance(path, (str, Path)) else path
-        self.files = list(map(ResultsFile, _distinct(map(Path, paths))))
+        if isinstance(path, (str, Path)):
+            path = [Path(path)]
+        self.files = list(map(ResultsFile, _distinct(map(Path, path))))
         #: Of what has none by itself.
         self.directions = directions or Directions()
         #: Unreadable sessions so far, and sessions that started ahead of now, by place.
@@ -86,14 +88,13 @@ class Database:
                 fix = f"`reframe --delete-stored-sessions={bad.uuid}`"
                 notes.append(f"skipped {bad}. Fix: delete it ({fix})")
         notes += dict(sorted(self._differing.items())).values()
-        ahead = [self.ahead[place] for place in sorted(self.ahead)]
+        ahead = []
+        for _, session in sorted(self.ahead.items()):
+            ahead.append(f"{session.uuid} of {session.started}")
         if ahead:
-            first = ", ".join(f"{session.uuid} of {session.started}" for session in ahead[:3])
-            if len(ahead) > 3:
-                first = f"{first} and {len(ahead) - 3} more"
             notes.append(
-                f"started ahead of now: session {first}. The clock was wrong then or is wrong now; "
-                "sessions are in the order of their storage"
+                f"started ahead of now: session {suggest.shorten(ahead)}. The clock was wrong then "
+                "or is wrong now; sessions are in the order of their storage"
             )
         return notes
 
@@ -106,10 +107,8 @@ class Database:
         :arg uuid: only sessions whose id begins with this text.
         :raises ResultsError: a file is unreadable.
         """
-        stored = [place for place in self._index() if place > after]
-        if newest_first:
-            stored.reverse()
-        for place in stored:
+        places = range(after + 1, len(self._index()) + 1)
+        for place in reversed(places) if newest_first else places:
             if self._index()[place].uuid.startswith(uuid):
                 entry = self._entry(place)
                 # It was deleted meanwhile.
@@ -132,10 +131,7 @@ class Database:
 
     def stores_by_now(self, uuid: str) -> bool:
         """Whether a file has stored this session since its rows were read."""
-        for file in self.files:
-            if any(uuid == stored for _, stored in file.rows(self._last[file])):
-                return True
-        return False
+        return any(file.holds(uuid, self._last[file]) for file in self.files)
 
     def file_of(self, session: Session) -> ResultsFile:
         """The first file that holds the session, else the first of all."""
@@ -147,7 +143,7 @@ class Database:
         """Add the sessions stored since the last query. Known sessions are not read again."""
         known = self._index()
         for file in self.files:
-            for row, uuid in file.rows(self._last[file]):
+            for row, uuid, _ in file.rows(self._last[file]):
                 self._add(known, file, row, uuid)
 
     def _index(self) -> dict[int, _Stored]:
@@ -185,8 +181,9 @@ class Database:
                 self._compare(place, file, row, copies)
                 return self.directions.of_session(replace(entry, stored=place))
             if entry is not None and bad is None:
-                name = str(file) if len(self.files) > 1 else ""
-                bad = replace(entry, stored=place, file=name)
+                bad = replace(entry, stored=place)
+                if len(self.files) > 1:
+                    bad = replace(bad, file=str(file))
         return bad
 
     def _compare(
@@ -220,14 +217,11 @@ def _first_to_last(stored: _Stored, files: Sequence[ResultsFile]) -> list[tuple[
 
 def _merged(files: Sequence[ResultsFile]) -> list[tuple[ResultsFile, int, str]]:
     """File, row and id of all sessions: by start, but of each file in the order of storage."""
-    if len(files) == 1:  # the starts do not matter
-        return [(files[0], row, uuid) for row, uuid in files[0].rows()]
     every = []
     for number, file in enumerate(files):
-        starts = file.starts()
-        rows = [(row, uuid) for row, uuid in file.rows() if row in starts]
-        times = ascending([starts[row] for row, _ in rows])
-        for time, (row, uuid) in zip(times, rows):
+        rows = file.rows()
+        times = ascending([start for _, _, start in rows])
+        for time, (row, uuid, _) in zip(times, rows):
             # The number of the file comes before its rows, so that sorting keeps their order.
             every.append((time, number, row, uuid))
     return [(files[number], row, uuid) for _, number, row, uuid in sorted(every)]
@@ -254,9 +248,13 @@ def ascending(starts: Sequence[float]) -> list[float]:
     right = ends[-1:]
     while right and right[-1] in before:
         right.append(before[right[-1]])
-    times, last = [], starts[right[-1]] if right else 0.0
+    times: list[float] = []
+    last = 0.0
+    if right:
+        last = starts[right[-1]]
     kept = set(right)
     for at, start in enumerate(starts):
-        last = start if at in kept else last
+        if at in kept:
+            last = start
         times.append(last)
     return times

@@ -19,6 +19,7 @@ from nearmetal.util import files, suggest
 #: Name of the file, in the directory of the baselines.
 FILE = "better.yaml"
 WORDS = (metrics.LESS, metrics.MORE)
+FIX = "write lines such as `score: more`, with a unit or CHECK:VARIABLE"
 
 
 class DirectionsError(NearmetalError):
@@ -36,21 +37,19 @@ class Directions:
         """The lines of a file; none if there is no file. Raises DirectionsError."""
         from nearmetal.util import documents  # not at the top: PyYAML, which few commands use
 
-        fix = "Fix: write lines such as `score: more`, with a unit or CHECK:VARIABLE"
         if files.is_absent(path):
             return cls()
-        data = documents.read(path, error=DirectionsError, fix=fix.removeprefix("Fix: "))
+        data = documents.read(path, error=DirectionsError, fix=FIX)
         if not isinstance(data, dict):
-            raise DirectionsError(f"{path}: not a mapping. {fix}")
+            raise DirectionsError(f"{path}: not a mapping. Fix: {FIX}")
         for name, word in data.items():
             if not isinstance(name, str):
-                raise DirectionsError(f"{path}: the key {name!r} is not a text. {fix}")
+                raise DirectionsError(f"{path}: the key {name!r} is not a text. Fix: {FIX}")
             if word not in WORDS:
-                guess = suggest.did_you_mean(word, WORDS)
-                raise DirectionsError(
-                    f"{path}: {name} is {word!r}, not less or more{'; ' * bool(guess)}{guess}. "
-                    f"{fix}"
-                )
+                fault = f"{name} is {word!r}, not less or more"
+                if guess := suggest.did_you_mean(word, WORDS):
+                    fault += f"; {guess}"
+                raise DirectionsError(f"{path}: {fault}. Fix: {FIX}")
         return cls(tuple(data.items()))
 
     def of_session(self, session: Session) -> Session:
@@ -58,10 +57,10 @@ class Directions:
         # Copies of all values take time in large databases.
         if not self.lines:
             return session
-        cases = tuple(
-            replace(case, values=tuple(map(self.of, case.values))) for case in session.cases
-        )
-        return replace(session, cases=cases)
+        cases = []
+        for case in session.cases:
+            cases.append(replace(case, values=tuple(map(self.of, case.values))))
+        return replace(session, cases=tuple(cases))
 
     def of(self, value: Value) -> Value:
         """The value, with the direction of the first matching line if it has none."""
@@ -76,7 +75,6 @@ class Directions:
 def _matches(pattern: str, value: Value) -> bool:
     """Whether a pattern CHECK:VARIABLE names the value's variable."""
     check, colon, variable = pattern.partition(":")
-    return bool(colon) and (
-        fnmatchcase(value.variable, variable)
-        and (fnmatchcase(value.check, check) or fnmatchcase(naming.base_name(value.check), check))
-    )
+    if not colon or not fnmatchcase(value.variable, variable):
+        return False
+    return fnmatchcase(value.check, check) or fnmatchcase(naming.base_name(value.check), check)

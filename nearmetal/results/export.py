@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timezone
 
 import polars
@@ -57,35 +58,23 @@ def parts(sessions: Iterable[Session], facts: Iterable[str] = ()) -> Iterator[po
     """
     facts = tuple(dict.fromkeys(facts))
     schema = COLUMNS | dict.fromkeys(map("fact_{}".format, facts), polars.String())
-    columns = _empty(schema)
+    columns: dict[str, list] = defaultdict(list)
     for session in sessions:
         of_session = _of_session(session)
         for case in session.cases:
+            samples = _samples_of(case)
+            for name, values in zip(OF_SAMPLES, zip(*samples)):
+                columns[name] += values
             of_case = of_session | _of_case(case)
             for name in facts:
                 of_case[f"fact_{name}"] = _text(case.facts.get(name))
-            _add(columns, of_case, _samples_of(case))
-        # A part ends with a case, so that parts are larger than ROWS.
+            for name, value in of_case.items():
+                columns[name] += [value] * len(samples)
+        # A part ends with a session, so that parts are larger than ROWS.
         if len(columns["value"]) >= ROWS:
             yield polars.DataFrame(columns, schema)
-            columns = _empty(schema)
+            columns.clear()
     yield polars.DataFrame(columns, schema)
-
-
-def _empty(schema: Mapping[str, polars.DataType]) -> dict[str, list]:
-    return {name: [] for name in schema}
-
-
-def _add(columns: dict[str, list], whole: Mapping[str, object], samples: Sequence[tuple]) -> None:
-    """Add a case's rows to the columns.
-
-    :arg whole: what all of its rows have, by column.
-    :arg samples: of each row, what the columns OF_SAMPLES have.
-    """
-    for name, value in whole.items():
-        columns[name] += [value] * len(samples)
-    for name, values in zip(OF_SAMPLES, zip(*samples)):
-        columns[name] += values
 
 
 def absent(sessions: Iterable[Session], facts: Iterable[str]) -> list[str]:

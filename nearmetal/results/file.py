@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import operator
 import sqlite3
 import time
 import weakref
@@ -75,26 +76,34 @@ class ResultsFile:
     def __str__(self) -> str:
         return str(self.path)
 
-    def rows(self, after: int = 0) -> list[tuple[int, str]]:
-        """Row and id of each session after this row, in ascending order. Raises ResultsError."""
-        query = "SELECT rowid, uuid FROM sessions WHERE rowid > ? ORDER BY rowid"
-        rows = self._rows(query, (after,))
+    def rows(self, after: int = 0) -> list[tuple[int, str, float]]:
+        """Row, id and start of each session after this row, in ascending order.
+
+        The start is in seconds since 1970; NaN if there is none. Raises ResultsError.
+        """
+        query = (
+            "SELECT rowid, uuid, session_start_unix FROM sessions WHERE rowid > ? ORDER BY rowid"
+        )
+        rows = []
+        for row, uuid, start in self._rows(query, (after,)):
+            if not isinstance(start, (int, float)):
+                start = math.nan
+            rows.append((row, _text(uuid), float(start)))
         # Cases of new sessions are in the second table by now.
         if after and self._begun:
             self._read_stored_cases()
-        return [(row, _text(uuid)) for row, uuid in rows]
+        return rows
 
-    def starts(self) -> dict[int, float]:
-        """Start of each session, in seconds since 1970; NaN if it has none. Raises ResultsError."""
-        starts = {}
-        for row, start in self._rows("SELECT rowid, session_start_unix FROM sessions"):
-            starts[row] = float(start) if isinstance(start, (int, float)) else math.nan
-        return starts
+    def holds(self, uuid: str, after: int = 0) -> bool:
+        """Whether a session of this id is stored after this row. Raises ResultsError."""
+        return any(uuid == stored for _, stored, _ in self.rows(after))
 
     def newest_report(self) -> str:
         """Path of the report file that ReFrame wrote for the newest session; may be empty."""
-        rows = self._rows("SELECT report_file FROM sessions ORDER BY rowid DESC LIMIT 1")
-        return _text(rows[0][0]) if rows and rows[0][0] else ""
+        query = "SELECT report_file FROM sessions ORDER BY rowid DESC LIMIT 1"
+        for (path,) in self._rows(query):
+            return _text(path or "")
+        return ""
 
     def has_same(self, row: int, other: ResultsFile, other_row: int) -> bool:
         """Whether a session of another file has the same content. Raises ResultsError."""
@@ -132,15 +141,15 @@ class ResultsFile:
         except ResultsError as error:
             reason = str(error).removeprefix(f"{self.path}: ")
         systems, kind = systems_and_kind(blob)
-        known = {case[1] for case in (self._stored_cases or {}).get(uuid, ())}
-        return BadSession(uuid, row, reason, frozenset(known) or systems, kind)
+        stored_cases = (self._stored_cases or {}).get(uuid, ())
+        known = frozenset(map(operator.itemgetter(1), stored_cases))
+        return BadSession(uuid, row, reason, known or systems, kind)
 
     def _row_of_session(self, row: int) -> tuple | None:
         """One row. Raises sqlite3.DatabaseError if the row is damaged, and ResultsError if the file
         is."""
         query = "SELECT uuid, session_start_unix, json_blob FROM sessions WHERE rowid = ?"
-        rows = self._rows(query, (row,), but=(CORRUPT, TOOBIG))
-        return rows[0] if rows else None
+        return next(iter(self._rows(query, (row,), but=(CORRUPT, TOOBIG))), None)
 
     def _read_stored_cases(self) -> None:
         """Read ReFrame's second table: (name, system, partition, environment) of each case.
@@ -238,7 +247,9 @@ class ResultsFile:
 
 
 def _text(value) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return str(value)
 
 
 def _refuse_contradictions(
@@ -274,17 +285,20 @@ def _refuse_other_cases(data: dict, stored: list[tuple[str, ...]]) -> None:
             names = map(case.get, ("name", "system", "partition", "environ"))
             inside.append(tuple(map(str, names)))
     if sorted(inside) != sorted(stored):
-        differing = sorted(set(inside) ^ set(stored))
-        named = f", such as {' | '.join(differing[0])}" if differing else ""
-        raise ResultsError(
-            f"it has {len(inside)} cases, but {len(stored)} are stored with it, or others{named}"
-        )
+        counts = f"it has {len(inside)} cases, but {len(stored)} are stored with it, or others"
+        for case in sorted(set(inside) ^ set(stored))[:1]:
+            counts += f", such as {' | '.join(case)}"
+        raise ResultsError(counts)
 
 
 def _code(error: sqlite3.Error) -> int:
     """SQLite's primary error code."""
-    guess = (code for words, code in BY_TEXT.items() if words in str(error))
-    return getattr(error, "sqlite_errorcode", next(guess, ERROR)) & 0xFF
+    guess = ERROR
+    for words, code in BY_TEXT.items():
+        if words in str(error):
+            guess = code
+            break
+    return getattr(error, "sqlite_errorcode", guess) & 0xFF
 
 
 def systems_and_kind(blob) -> tuple[frozenset[str], str]:
@@ -292,10 +306,14 @@ def systems_and_kind(blob) -> tuple[frozenset[str], str]:
     try:
         # The standard library's decoder accepts NaN, Infinity and lone surrogates.
         data = json.loads(blob)
-        systems: set = set()
+        systems: set[str] = set()
         for run in data["runs"]:
-            systems.update(case["system"] for case in run["testcases"])
-        kind = "confirmation" if data["session_info"].get(CONFIRMS) else ""
-        return frozenset(system for system in systems if isinstance(system, str)), kind
+            for case in run["testcases"]:
+                if isinstance(case["system"], str):
+                    systems.add(case["system"])
+        kind = ""
+        if data["session_info"].get(CONFIRMS):
+            kind = "confirmation"
+        return frozenset(systems), kind
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return frozenset(), ""

@@ -69,8 +69,9 @@ def no_session(
         return f"{path}: no session on system {system or 'of an empty name'}: {known}"
     # As many characters as the user gave, so that they compare.
     ids = [session.uuid[: max(8, len(uuid))] for session in others]
-    close = suggest.nearest(uuid, ids)
-    guess = f"; did you mean {close[0]}?" if close else ""
+    guess = ""
+    for close in suggest.nearest(uuid, ids)[:1]:
+        guess = f"; did you mean {close}?"
     return (
         f"{path}: no session {uuid or 'of an empty id'}: the newest are {', '.join(ids[:3])}{guess}"
         "; `reframe --list-stored-sessions` lists all"
@@ -110,8 +111,10 @@ def confirmations(
 
     :arg other_nodes: those on other nodes, instead of those that confirm.
     """
+    name = session.uuid
+    if other_nodes:
+        name += OTHER_NODES
     later = sessions(database, kinds=("confirmation",), after=session.stored)
-    name = session.uuid + (OTHER_NODES if other_nodes else "")
     return [confirmation for confirmation in later if confirmation.confirms == name]
 
 

@@ -41,7 +41,6 @@ DIGITS, EXACT = 6, 1e-9
 Identity = tuple[str, str, str, str]
 
 
-
 class Outcome:
     """A test case as ReFrame stores it after a run. Its readers raise ShapeError."""
 

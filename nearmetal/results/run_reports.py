@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -37,7 +38,7 @@ def unstored_runs(
     for source in database.files:
         for directory in _directories(source):
             reports = [file for file in _reports(directory) if file.resolve() not in seen]
-            seen.update(file.resolve() for file in reports)
+            seen.update(map(Path.resolve, reports))
             yield from _unstored(database, session, reports, source)
 
 
@@ -62,7 +63,9 @@ def _unstored(
             unstored.append(file)
     for file in unstored:
         run = _run_of_report(file)
-        started = run.time if isinstance(run, Session) else _modified(file)
+        started = _modified(file)
+        if isinstance(run, Session):
+            started = run.time
         # Either clock may be wrong, that inside the report or that of the file system.
         is_later = started > session.time or _modified(file) > own
         if run and is_later and not _is_of_others(run, session, source):
@@ -95,11 +98,9 @@ def _is_stored_elsewhere(run: Session, source: ResultsFile) -> bool:
         others.add(Path(named))
     # Several databases may share a directory of reports.
     for path in others - {source.path}:
-        try:
-            if any(uuid == run.uuid for _, uuid in ResultsFile(path).rows()):
+        with contextlib.suppress(ResultsError):  # it is no database
+            if ResultsFile(path).holds(run.uuid):
                 return True
-        except ResultsError:  # it is no database
-            continue
     return False
 
 
@@ -145,7 +146,9 @@ def _uuid_of_report(file: Path) -> str:
             match = re.search(rb'"uuid": ?"([^"]+)"', opened.read(HEAD))
     except OSError:
         return ""
-    return match[1].decode(errors="replace") if match else ""
+    if match is None:
+        return ""
+    return match[1].decode(errors="replace")
 
 
 def _run_of_report(file: Path) -> Session | BadSession | None:
@@ -154,7 +157,9 @@ def _run_of_report(file: Path) -> Session | BadSession | None:
     try:
         blob = files.read(file, MOST_BYTES)
         data = loads(blob)
-        return None if _is_dry(data) else parse_session(data, file)
+        if _is_dry(data):
+            return None
+        return parse_session(data, file)
     except FileNotFoundError:  # deleted meanwhile
         return None
     except (OSError, orjson.JSONDecodeError, ResultsError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property
 
@@ -36,8 +36,6 @@ CONFIRMS = "nearmetal_confirms"
 OTHER_NODES = "/elsewhere"
 #: Seconds by which clocks of two machines may differ.
 CLOCKS_DIFFER = 60
-
-
 #: ReFrame's words for an expected failure, and for one that passed.
 XFAIL, XPASS = "xfail", "xpass"
 
@@ -182,15 +180,13 @@ class Case:
     @property
     def median_evidence(self) -> dict[str, float]:
         """The median of each quantity of evidence, over the repeats that count."""
-        again = {disturbed.number for disturbed in self.disturbances if disturbed.again}
-        values: dict[str, list[float]] = {}
-        for number, repeat in enumerate(self.evidence, 1):
+        counted = dict(enumerate(self.evidence, 1))
+        for disturbed in self.disturbances:
             # Several runs of a case number their repeats alike, so those that count are unknown.
-            if self.runs == 1 and number in again:
-                continue
-            for name, value in repeat.items():
-                values.setdefault(name, []).append(value)
-        return {name: statistics.median(known) for name, known in values.items()}
+            if self.runs == 1 and disturbed.again:
+                counted.pop(disturbed.number, None)
+        quantities = replace(self, evidence=tuple(counted.values())).quantities
+        return {name: statistics.median(values) for name, values in quantities.items()}
 
     @property
     def disturbed(self) -> tuple[Cause, ...]:
@@ -326,8 +322,10 @@ class Session:
             by_reason.setdefault(self.reasons.get(key, ""), []).append(" | ".join(key))
         notes = []
         for reason, cases in by_reason.items():
-            why = f": {reason}" if reason else ""
-            notes.append(f"skipped by its check: {'; '.join(cases)}{why}")
+            note = f"skipped by its check: {'; '.join(cases)}"
+            if reason:
+                note += f": {reason}"
+            notes.append(note)
         return notes
 
     @property
@@ -427,6 +425,9 @@ class BadSession:
         return system is None or not self.systems or system in self.systems
 
     def __str__(self) -> str:
-        where = f" on {', '.join(sorted(self.systems))}" if self.systems else ""
-        inside = f" in {self.file}" if self.file else ""
-        return f"session {self.uuid}{where}{inside}: {self.reason}"
+        name = f"session {self.uuid}"
+        if self.systems:
+            name += f" on {', '.join(sorted(self.systems))}"
+        if self.file:
+            name += f" in {self.file}"
+        return f"{name}: {self.reason}"
