@@ -58,7 +58,9 @@ def has_native(session: Session) -> bool:
 def aspect(check: str, variable: str) -> str:
     """The aspect of a variable; LEFT_OUT or UNKNOWN where it has none."""
     known = catalogue.variable(check, variable)
-    return UNKNOWN if known is None else known.aspect
+    if known is None:
+        return UNKNOWN
+    return known.aspect
 
 
 def to_base(session: Session, columns: list[str]) -> Nearness:
@@ -74,10 +76,10 @@ def to_base(session: Session, columns: list[str]) -> Nearness:
         for remark in remarks:
             names = names_of.setdefault((remark.reason, remark.counted), [])
             names.append(f"{remark.name} on {place}")
+    words = {True: "counted", False: "not counted"}
     sentences = []
     for (reason, counted), names in names_of.items():
-        word = "counted" if counted else "not counted"
-        sentences.append(f"{word}, since {reason}: {suggest.shorten(names)}")
+        sentences.append(f"{words[counted]}, since {reason}: {suggest.shorten(names)}")
     return Nearness(base, tuple(others), _rows(by_place), tuple(sentences))
 
 
@@ -99,10 +101,11 @@ def between(
             continue
         if of_variable == LEFT_OUT:
             continue
-        values = on_base.get(key), on_place.get(key)
-        base, other = map(_samples, values)
-        less = next(value.lower_is_better for value in values if value)
-        pairs.append(Pair(of_variable, name, base, other, less))
+        base, other = on_base.get(key), on_place.get(key)
+        value = base or other
+        assert value is not None
+        samples = _samples(base), _samples(other)
+        pairs.append(Pair(of_variable, name, *samples, value.lower_is_better))
     of_aspects, more = shares(pairs, draw)
     return of_aspects, remarks + more
 
@@ -119,7 +122,10 @@ def _rows(by_place: Mapping[str, list[Share]]) -> tuple[tuple[str, tuple[Share |
     for place, of_place in by_place.items():
         for share in of_place:
             cells.setdefault(share.aspect, {})[place] = share
-    return tuple((name, tuple(map(row.get, by_place))) for name, row in cells.items())
+    rows = []
+    for name, row in cells.items():
+        rows.append((name, tuple(map(row.get, by_place))))
+    return tuple(rows)
 
 
 def to_limits(session: Session, numbers: Numbers) -> Nearness:
@@ -134,7 +140,8 @@ def to_limits(session: Session, numbers: Numbers) -> Nearness:
     measured: set[str] = set()
     limited: set[str] = set()
     for case in session.measured:
-        measured.update(aspect(case.check, value.variable) for value in case.values)
+        for value in case.values:
+            measured.add(aspect(case.check, value.variable))
         for value, name, limit in _limited(case):
             limited.add(name)
             try:
@@ -144,7 +151,9 @@ def to_limits(session: Session, numbers: Numbers) -> Nearness:
             else:
                 pairs_of[case.place].append(pair)
     draw = bootstrap(sum(map(len, pairs_of.values())))
-    by_place = {place: shares(pairs, draw)[0] for place, pairs in pairs_of.items()}
+    by_place = {}
+    for place, pairs in pairs_of.items():
+        by_place[place], _ = shares(pairs, draw)
     # A limit whose number is not known has a remark of its own.
     if without := measured - limited - {LEFT_OUT, UNKNOWN}:
         names = ", ".join(sorted(without))
@@ -200,8 +209,10 @@ def cell(share: Share | None) -> str:
     if share.interval is None:
         return f"{share.value:#.3g} ?"
     low, high = share.interval
-    mark = "" if share.differs else " ="
-    return f"{share.value:#.3g} [{low:#.3g}, {high:#.3g}]{mark}"
+    text = f"{share.value:#.3g} [{low:#.3g}, {high:#.3g}]"
+    if not share.differs:
+        text += " ="
+    return text
 
 
 def render(near: Nearness) -> str:

@@ -86,13 +86,27 @@ class Figure:
             return f"< {self.below:g}"
         if self.above is not None:
             return f"> {self.above:g}"
-        error = f" ± {self.error:g}" if self.error else ""
-        return f"{self.value:g}{error}"
+        text = f"{self.value:g}"
+        if self.error:
+            text += f" ± {self.error:g}"
+        return text
+
+    @property
+    def unit_text(self) -> str:
+        """The unit as people read it; '' for a plain ratio."""
+        if self.unit == 1:
+            return ""
+        return str(self.unit)
+
+    @property
+    def workload(self) -> dict:
+        """Its parameters that say what ran."""
+        return {key: value for key, value in self.parameters.items() if key in WORKLOAD}
 
     @property
     def error(self) -> float:
         """How far off the value may be that somebody read off a plot."""
-        return self.read_off_plot["error"] if self.read_off_plot else 0
+        return (self.read_off_plot or {}).get("error", 0)
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
@@ -129,10 +143,35 @@ def placement(case: Case) -> str:
     return naming.parameters(case.check).get("placement", "internode")
 
 
+@dataclass(frozen=True)
+class Workload:
+    """A measured variable as figures name it."""
+
+    check: str
+    variable: str
+    named: dict  #: its parameters
+    known: dict  #: these, and the case's numbers
+
+    def is_of(self, figure: Figure) -> bool:
+        """Whether a figure has this variable and workload, and is no ratio."""
+        if (figure.check, figure.variable) != (self.check, self.variable):
+            return False
+        if figure.relative_to is not None:
+            return False
+        stated = set(figure.workload)
+        # Some documents say how many cores were used, and not how processes and threads shared
+        # them.
+        if "cores" in stated:
+            stated |= {"processes", "threads"}
+        if set(DECISIVE) & set(self.named) - stated:
+            return False
+        return is_alike(figure.workload, self.known)
+
+
 def workload(
     check: str, settings: Mapping, variable: str, numbers: Mapping | None = None
-) -> tuple[str, dict, dict]:
-    """A measured variable's name in the figures, its parameters, and these with the case's numbers.
+) -> Workload:
+    """The workload of a measured variable.
 
     :arg settings: the parameters in the check's name.
     :arg numbers: of the case, such as its processes (Case.workload).
@@ -158,38 +197,21 @@ def workload(
         known["cores"] = processes * int(named.get("threads", 1))
         if per_node:  # the job fills each node before the next; its launches differ in processes
             known["nodes"] = -(-processes // int(per_node))
-    return variable, named, known
+    return Workload(check, variable, named, known)
 
 
-def comparable(
-    figure: Figure, check: str, settings: Mapping, variable: str, numbers: dict | None = None
-) -> bool:
-    """Whether a figure has the same workload as a measured variable, and is no ratio."""
-    name, named, known = workload(check, settings, variable, numbers)
-    if (figure.check, figure.variable) != (check, name):
-        return False
-    return _is_of(figure, named, known)
-
-
-def _is_of(figure: Figure, named: Mapping, known: Mapping) -> bool:
-    """Whether a figure of a variable has its workload, as `workload` gives it, and is no ratio."""
-    if figure.relative_to is not None:
-        return False
-    given = {key: value for key, value in figure.parameters.items() if key in WORKLOAD}
-    stated = set(given)
-    # Some documents say how many cores were used, and not how processes and threads shared them.
-    if "cores" in given:
-        stated |= {"processes", "threads"}
-    if any(key in named and key not in stated for key in DECISIVE):
-        return False
-    return is_alike(given, known)
+def of_value(case: Case, value: Value) -> Workload:
+    """The workload of a case's variable."""
+    settings = naming.parameters(case.check)
+    return workload(naming.base_name(case.check), settings, value.variable, case.workload)
 
 
 def is_alike(published: Mapping, measured: Mapping) -> bool:
     """Whether all published parameters are as measured, in any case of letters."""
-    return all(
-        str(value).lower() == str(measured.get(key)).lower() for key, value in published.items()
-    )
+    for key, value in published.items():
+        if str(value).lower() != str(measured.get(key)).lower():
+            return False
+    return True
 
 
 def beside(session: Session, figures: list[Figure]) -> Iterator[tuple[Case, Value, Figure]]:
@@ -198,12 +220,11 @@ def beside(session: Session, figures: list[Figure]) -> Iterator[tuple[Case, Valu
     for figure in per_step(figures):
         figures_of.setdefault((figure.check, figure.variable), []).append(figure)
     for case in session.measured:
-        check, settings = naming.base_name(case.check), naming.parameters(case.check)
         for value in case.values:
-            name, named, known = workload(check, settings, value.variable, case.workload)
-            for figure in figures_of.get((check, name), ()):
-                same = metrics.unit(figure.unit) == metrics.unit(value.unit)
-                if same and _is_of(figure, named, known):
+            here = of_value(case, value)
+            for figure in figures_of.get((here.check, here.variable), ()):
+                same_unit = metrics.unit(figure.unit) == metrics.unit(value.unit)
+                if same_unit and here.is_of(figure):
                     yield case, value, figure
 
 
@@ -228,21 +249,23 @@ def bend(figure: Figure) -> int:
     A share of the L3 cache is converted by the cache's size, which the figure gives.
     """
     assert figure.value is not None
-    cache = figure.parameters.get("l3_megabytes")
-    return round(figure.value if cache is None else figure.value * cache * 2**20)
+    size = figure.value
+    if "l3_megabytes" in figure.parameters:
+        size *= figure.parameters["l3_megabytes"] * 2**20
+    return round(size)
 
 
 def bends(session: Session, figures: list[Figure]) -> Iterator[tuple[Case, Figure]]:
     """Each measured case with each figure of a message size where its curve bends."""
-    chosen = [figure for figure in figures if figure.variable in BENDS]
     for case in session.measured:
         settings = {"placement": placement(case), **naming.parameters(case.check)}
-        for figure in chosen:
+        for figure in figures:
+            if figure.variable not in BENDS or figure.check != naming.base_name(case.check):
+                continue
             wanted = dict(figure.parameters)
             # The bend follows from the cache. The figure gives the size of the paper's.
             wanted.pop("l3_megabytes", None)
-            here = figure.check == naming.base_name(case.check)
-            if here and is_alike(wanted, settings):
+            if is_alike(wanted, settings):
                 yield case, figure
 
 
@@ -256,19 +279,14 @@ def pairs(
     numbers: dict | None = None,
 ) -> list[tuple[Figure, Figure]]:
     """Figures of environments A and B for one variable: of the same document, system and unit."""
-    # Both sides share the workload, which takes long to compare.
-    comparables = [
-        figure for figure in figures if comparable(figure, check, settings, variable, numbers)
-    ]
-    sides = []
-    for environ in (a, b):
-        name = STANDS_FOR.get(environ, environ)
-        sides.append([figure for figure in comparables if figure.environ == name])
-    return [
-        (of_a, of_b)
-        for of_a, of_b in itertools.product(*sides)
-        if of_a is not of_b and of_a.experiment == of_b.experiment
-    ]
+    comparables = list(filter(workload(check, settings, variable, numbers).is_of, figures))
+    environs = STANDS_FOR.get(a, a), STANDS_FOR.get(b, b)
+    both = []
+    for of_a, of_b in itertools.permutations(comparables, 2):
+        same_experiment = of_a.experiment == of_b.experiment
+        if same_experiment and (of_a.environ, of_b.environ) == environs:
+            both.append((of_a, of_b))
+    return both
 
 
 def ratio(a: Figure, b: Figure) -> str:
@@ -291,6 +309,9 @@ Bounds = tuple[float | None, float | None]
 def quotient(over: Bounds, under: Bounds) -> Bounds:
     """Bounds of a ratio of two numbers."""
     (least, most), (least_under, most_under) = over, under
-    low = least / most_under if least is not None and most_under else None
-    high = most / least_under if most is not None and least_under else None
+    low = high = None
+    if least is not None and most_under:
+        low = least / most_under
+    if most is not None and least_under:
+        high = most / least_under
     return low, high

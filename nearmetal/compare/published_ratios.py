@@ -107,7 +107,10 @@ def _here(figure: Figure, first: str, cases: list[Case]) -> Iterator[Here]:
     counterparts = _Counterparts(figure, first, cases)
     for case in cases:
         values = [value for value in case.values if _is_same(figure, case, value, quantity)]
-        for other, processes in counterparts.of(case) if values else ():
+        # Of N nodes beside M, each has M counterparts.
+        if not values:
+            continue
+        for other, processes in counterparts.of(case):
             for value in values:
                 base = _base(value, other, processes)
                 if base is not None and base.value > 0:
@@ -118,27 +121,24 @@ def _kind(figure: Figure) -> tuple[str | None, Callable[[Value, Value], float]] 
     """The quantity of a figure's ratio, None being time or rate, and the function of two values."""
     for name, ratio in KINDS:
         if match := re.fullmatch(name, figure.variable):
-            quantity = match[1] if match.re.groups else None
-            return quantity and NAMES.get(quantity, quantity), ratio
+            quantity = next(iter(match.groups()), None)
+            return NAMES.get(quantity or "", quantity), ratio
     return None
 
 
 def _is_same(figure: Figure, case: Case, value: Value, quantity: str | None) -> bool:
     """Whether a variable is of the figure's quantity and workload."""
-    name, _, known = published.workload(
-        figure.check, naming.parameters(case.check), value.variable, case.workload
-    )
-    if quantity is not None and name != quantity:
-        return False
+    here = published.of_value(case, value)
     if quantity is None:
-        if name == "efficiency" or "processes" not in known:
+        if here.variable == "efficiency" or "processes" not in here.known:
             return False
         # Beside the elapsed time, a rate would be the same ratio twice.
         timed = any(other.variable.startswith("elapsed_") for other in case.values)
-        if name != "elapsed" and timed:
+        if here.variable != "elapsed" and timed:
             return False
-    given = {key: text for key, text in figure.parameters.items() if key in published.WORKLOAD}
-    return published.is_alike(given, known)
+    elif here.variable != quantity:
+        return False
+    return published.is_alike(figure.workload, here.known)
 
 
 class _Counterparts:
@@ -146,8 +146,9 @@ class _Counterparts:
 
     def __init__(self, figure: Figure, first: str, cases: list[Case]):
         relative = str(figure.relative_to)
-        processes = PROCESSES.fullmatch(relative)
-        self._processes = processes[1] if processes else ""
+        self._processes = ""
+        if match := PROCESSES.fullmatch(relative):
+            self._processes = match[1]
         self._of_pages = relative == PAGES
         self._first = first
         self._link_class = relative.rsplit(maxsplit=1)[-1]
@@ -222,13 +223,22 @@ def overheads(figures: Sequence[Figure]) -> list[Overhead]:
     for figure in figures:
         gain = re.fullmatch(r"(\w+)_gain", figure.variable)
         if gain and figure.partition == NATIVE and figure.relative_to and figure.unit == "%":
-            low, high = (None if bound is None else 1 + bound / 100 for bound in figure.bounds)
             other = replace(figure, variable=gain[1], partition=figure.relative_to)
             # What the native partition gains, the other one loses.
-            listed.append(Overhead(other, low, high, f"{figure.text} % more on {NATIVE}"))
+            listed.append(
+                Overhead(other, *map(_factor, figure.bounds), f"{figure.text} % more on {NATIVE}")
+            )
         if figure.relative_to is None and figure.partition not in (NATIVE, None):
-            listed += [_overhead(figure, base) for base in figures if _is_base(base, figure)]
+            for base in figures:
+                if _is_base(base, figure):
+                    listed.append(_overhead(figure, base))
     return listed
+
+
+def _factor(percent: float | None) -> float | None:
+    if percent is None:
+        return None
+    return 1 + percent / 100
 
 
 def _is_base(base: Figure, figure: Figure) -> bool:
@@ -249,6 +259,6 @@ def _overhead(figure: Figure, base: Figure) -> Overhead:
     if metrics.unit(figure.unit).lower_is_better:
         over, under = figure, base
     low, high = published.quotient(over.bounds, under.bounds)
-    unit = "" if figure.unit == 1 else str(figure.unit)
+    unit = figure.unit_text
     text = f"{figure.text} {unit}, {NATIVE} {base.text} {unit}"
     return Overhead(figure, low, high, text)

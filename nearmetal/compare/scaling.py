@@ -7,6 +7,7 @@ the gate would share its error among twice as many variables.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -58,8 +59,11 @@ def _speedup(efficiency: Value, ideal: float) -> Value:
 def _fewest(values: list[Value], size: str, threads: str) -> int | None:
     """The fewest processes with a rate or time of this size and these threads."""
     name = re.compile(rf"(?!efficiency_)[a-z]+_{re.escape(size)}_(\d+){threads}")
-    matches = (name.fullmatch(value.variable) for value in values)
-    return min((int(match[1]) for match in matches if match), default=None)
+    counts = []
+    for value in values:
+        if match := name.fullmatch(value.variable):
+            counts.append(int(match[1]))
+    return min(counts, default=None)
 
 
 @dataclass(frozen=True)
@@ -107,15 +111,19 @@ def reaches(session: Session) -> list[Reach]:
 
 def _reach(case: Case, size: str, threads: str, rates: dict[int, float]) -> Reach:
     counts = tuple(sorted(rates))
-    per_node = case.workload.get("processes_per_node")
-    nodes = _nodes_to_beat_one_node(rates, int(per_node)) if per_node else None
+    nodes = _nodes_to_beat_one_node(rates, int(case.workload.get("processes_per_node", 0)))
     return Reach(case, size, threads, counts, max(counts, key=rates.__getitem__), nodes)
 
 
 def _nodes_to_beat_one_node(rates: dict[int, float], per_node: int) -> int | None:
-    within = [rate for count, rate in rates.items() if count <= per_node]
-    if not within:
-        return None
-    faster = [count for count, rate in rates.items() if count > per_node and rate > max(within)]
-    # A job fills each node before the next one.
-    return min((-(-count // per_node) for count in faster), default=None)
+    """The fewest; 0 processes a node: unknown."""
+    on_one_node = -math.inf
+    for count, rate in sorted(rates.items()):
+        if count <= per_node:
+            on_one_node = max(on_one_node, rate)
+        elif math.isinf(on_one_node):
+            return None
+        elif rate > on_one_node:
+            # A job fills each node before the next one.
+            return -(-count // per_node)
+    return None

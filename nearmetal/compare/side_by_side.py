@@ -6,7 +6,6 @@ worse.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 import statistics
@@ -39,10 +38,15 @@ def side_by_side(sessions: list[Session]) -> Session:
     """
     if len(sessions) == 1:
         return sessions[0]
-    ids = [session.uuid for session in sessions]
-    for uuid, count in Counter(ids).items():
-        if count > 1:
-            raise ResultsError(f"session {uuid} is there twice. Fix: name another session")
+    ids: list[str] = []
+    systems: dict[str, None] = {}
+    starts: list[str] = []
+    for session in sessions:
+        if session.uuid in ids:
+            raise ResultsError(f"session {session.uuid} is there twice. Fix: name another session")
+        ids.append(session.uuid)
+        systems[session.system] = None
+        starts.append(session.started)
     # The least length that tells the ids apart.
     length = 8
     while len({uuid[:length] for uuid in ids}) < len(ids):
@@ -57,8 +61,8 @@ def side_by_side(sessions: list[Session]) -> Session:
     return replace(
         sessions[0],
         uuid=", ".join(ids),
-        system=", ".join(dict.fromkeys(session.system for session in sessions)),
-        started=", ".join(session.started for session in sessions),
+        system=", ".join(systems),
+        started=", ".join(starts),
         cases=tuple(cases),
     )
 
@@ -98,8 +102,10 @@ def table(session: Session, columns: list[str]) -> tuple[list[Row], list[str]]:
     The loss of parallel efficiency against the first column is a row of its own, in points (HPC
     Cloud slides: "degradation of PE"). So is the speed-up, which is derived.
     """
-    cases = map(scaling.with_speedups, (case.values for case in session.measured))
-    index = Index(itertools.chain.from_iterable(cases))
+    values: list[Value] = []
+    for case in session.measured:
+        values += scaling.with_speedups(case.values)
+    index = Index(values)
     # A case that may fail leaves no gap that somebody has to look after.
     excused = {case.where for case in session.cases if case.xfail}
     rows, missing = [], []
@@ -129,7 +135,9 @@ def overhead(value: float, base: float, lower_is_better: bool | None) -> float |
     """
     if lower_is_better is None or not (base > 0 and value > 0):
         return None
-    return value / base if lower_is_better else base / value
+    if lower_is_better:
+        return value / base
+    return base / value
 
 
 def columns(session: Session, text: str | None) -> list[str]:
@@ -151,7 +159,7 @@ def columns(session: Session, text: str | None) -> list[str]:
 
 
 def _known_columns(session: Session, text: str) -> list[str]:
-    chosen = [name.strip() for name in text.split(",")]
+    chosen = list(map(str.strip, text.split(",")))
     # A partition whose cases all failed or were skipped has no value, and is no wrong name.
     known: dict[str, None] = {}
     for case in session.cases:
@@ -206,10 +214,10 @@ def disturbed(session: Session) -> list[str]:
             cases_of.setdefault(cause.rule, []).append(name)
         for text in case.unknown_evidence:
             unknown.setdefault(text, []).append(name)
-    lines = [
-        f"disturbed: {cause.text} at worst ({suggest.shorten(cases_of[cause.rule])})"
-        for cause in worst(repeats)
-    ]
+    lines = []
+    for cause in worst(repeats):
+        cases = suggest.shorten(cases_of[cause.rule])
+        lines.append(f"disturbed: {cause.text} at worst ({cases})")
     if repeats:
         again = sum(repeat.again for repeat in repeats)
         line = (
@@ -283,7 +291,8 @@ def _bindings(session: Session) -> str:
     for pair in bindings(session):
         value = pair.bound
         row = [plain(pair.check), value.environ, value.place, value.variable, value.unit]
-        row += [number(side.value) + spread(side.samples) for side in (value, pair.unbound)]
+        for side in (value, pair.unbound):
+            row.append(number(side.value) + spread(side.samples))
         rows.append([*row, _ratio(pair.overhead, value, pair.unbound)])
     if not rows:
         return ""
@@ -355,17 +364,20 @@ def _table(session: Session, rows: list[Row], columns: list[str], with_spread: b
             line[:2] = "", ""
         last = check, environ
         for column, value in zip(columns, row.values):
-            text = "-"
-            if value is not None:
-                text = number(value.value)
-                text += spread(value.samples) if with_spread else ""
-                text += " !" if (check, column, environ) in failing else ""
+            if value is None:
+                line.append("-")
+                continue
+            text = number(value.value)
+            if with_spread:
+                text += spread(value.samples)
+            if (check, column, environ) in failing:
+                text += " !"
             line.append(text)
         base, *others = row.values
         for ratio, value in zip(row.overheads, others):
             line.append(_ratio(ratio, base, value))
         lines.append(line)
     headers = ["check", "environment", "variable", "unit", *columns]
-    headers += [f"overhead {column}" for column in columns[1:]]
+    headers += map("overhead {}".format, columns[1:])
     aligned = ["left"] * 4 + ["right"] * (len(headers) - 4)
     return tabulate(lines, headers, disable_numparse=True, colalign=aligned)
