@@ -23,7 +23,7 @@ import jinja2
 import markupsafe
 import orjson
 
-from nearmetal.compare import side_by_side
+from nearmetal.compare import nearness, published_ratios, scaling, side_by_side
 from nearmetal.compare.published import Figure
 from nearmetal.errors import NearmetalError
 from nearmetal.fleet.render import Swept
@@ -55,7 +55,6 @@ def render(
     report,
     changes,
     figures,
-    base: str | None = None,
     numbers=None,
     fleet: Mapping[str, Sequence[Swept]] | None = None,
 ) -> str:
@@ -65,7 +64,6 @@ def render(
     :arg report: the gate's report on one of them; None: no verdict, and the newest is shown.
     :arg changes: change points in the history.
     :arg figures: published figures.
-    :arg base: the partition that others are compared with (default: `native`, else the first).
     :arg numbers: gives extras that are numbers, by partition, for sessions without a native link.
     :arg fleet: sweeps of all nodes, by the id of their session; the newest session's are shown.
     """
@@ -83,7 +81,11 @@ def render(
                 newest_with[page] = newest
     if newest is None:
         raise ReportError("no session is stored: run `reframe -c reframe_checks -r` first")
-    subject = newest if report is None else report.session
+    subject = newest
+    if report is None:
+        notes, causes = sanitize.every(subject.notes), ()
+    else:
+        subject = report.session
     # A page shows the judged session. If that has no values for it, it shows the newest that has
     # some, and says so.
     shown = newest_with
@@ -96,7 +98,7 @@ def render(
     drawn["network"] = [*network.drawn(held["network"], figures), *drawn["network"]]
     all_columns, columns = {}, {}
     for page in ("overhead", "provenance"):
-        all_columns[page] = overview.partitions(shown.get(page, subject), base)
+        all_columns[page] = overview.partitions(shown.get(page, subject))
         columns[page] = all_columns[page][:MOST_COLUMNS]
     over_time = collector.plot(changes)
     rows = collector.rows(over_time, changes)
@@ -120,12 +122,12 @@ def render(
         when=summary.date(subject.started),
         headline=overview.headline(report, subject),
         verdicts=overview.verdicts(report),
-        notes=sanitize.every(subject.notes) if report is None else report.notes,
-        causes=() if report is None else report.causes,
-        failures=overview.failures(subject),
+        symbols=overview.SYMBOLS,
+        notes=notes,
+        causes=causes,
         disturbed=side_by_side.disturbed(subject),
-        nearness=overview.nearness(shown.get("overhead", subject), columns["overhead"], numbers),
-        ratios=overview.published(subject, figures),
+        nearness=_nearness(shown.get("overhead", subject), columns["overhead"], numbers),
+        ratios=published_ratios.beside(subject, figures),
         columns=columns,
         all_columns={page: len(places) for page, places in all_columns.items()},
         steps=overview.STEPS,
@@ -134,11 +136,8 @@ def render(
         shown={page: shown.get(page) for page in holds},
         curveless=network.has_no_curves(held["network"]),
         plots=drawn,
-        bindings_of={
-            page: [row for row in overview.bindings(held[page]) if page_of(row["check"]) == page]
-            for page in ("kernels", "memory")
-        },
-        reaches=overview.reaches(held["kernels"], figures),
+        bindings_of={page: _bindings(held[page], page) for page in ("kernels", "memory")},
+        reaches=_reaches(held["kernels"], figures),
         context=_context(figures),
         fleet=swept,
         rows=rows,
@@ -168,6 +167,26 @@ def _holds(fleet: Mapping[str, Sequence[Swept]]) -> dict[str, Callable[[Session]
         "provenance": history.has_facts,
         "fleet": lambda session: session.uuid in fleet,
     }
+
+
+def _nearness(session: Session, columns: list[str], numbers) -> nearness.Nearness | None:
+    """Nearness of the partitions; None where the session has none to compare.
+
+    :arg numbers: as of nearmetal.compare.nearness.of_session.
+    """
+    if not columns:
+        return None
+    return nearness.of_session(session, columns, numbers)
+
+
+def _bindings(session: Session, page: str) -> list[side_by_side.Pair]:
+    """The bound and unbound values that belong to a page."""
+    return [pair for pair in side_by_side.bindings(session) if page_of(pair.check) == page]
+
+
+def _reaches(session: Session, figures) -> list[tuple[scaling.Reach, list[Figure]]]:
+    """How far each benchmark scales, with the published figures of its class."""
+    return [(reach, list(reach.beside(figures))) for reach in scaling.reaches(session)]
 
 
 def _context(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
@@ -200,6 +219,13 @@ def environment() -> jinja2.Environment:
     )
     environment.filters.update(
         unit=summary.unit,
+        amount=summary.amount,
+        percent=summary.percent,
+        fact=summary.text,
+        means=summary.means,
+        date=summary.date,
+        first_line=sanitize.first_line,
+        share=overview.share_cell,
         plain=summary.plain,
         number=summary.number,
         named=summary.named,

@@ -1,9 +1,11 @@
 """Published ratios beside the ratios of a session."""
 
+import re
+
 import pytest
 
 from nearmetal.compare import published, published_ratios
-from nearmetal.report import overview, page
+from nearmetal.report import page
 from nearmetal.results import Case, Session, Value
 
 FIGURES = [
@@ -113,10 +115,12 @@ def test_rows_name_the_figure_its_source_and_the_place():
         case("tcp", partition, "gnu", "us", startup_latency=value)
         for partition, value in (("native", 20.0), ("passthrough", 33.0))
     )
-    [row] = overview.published(session(native, guest), of("tcp"))
-    assert row["figure"] == "11 us" and "cag:passthrough, relative to native" in row["what"]
-    assert row["here"] == ["13 us startup_latency on passthrough with gnu"]
-    assert "Evaluation of Messaging Middle" in row["where"]
+    html = page.render([session(native, guest)], None, [], of("tcp"))
+    [row] = re.findall("Published ratios beside.*?<tbody>(.*?)</tbody>", html, re.DOTALL)
+    _, what, figure, source, here = re.split("<td[^>]*>", row)
+    assert figure == "11 us" and "cag:passthrough, relative to native" in what
+    assert here.strip() == "13 us startup_latency on passthrough with gnu"
+    assert "Evaluation of Messaging Middle" in source
 
 
 def test_the_ratio_of_times_is_shown_once_and_by_the_binding():
