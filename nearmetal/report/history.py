@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
 from nearmetal.judge.history import creeping
 from nearmetal.model.facts import changed_facts
@@ -20,8 +21,15 @@ RECENT = 60
 #: Most rows of a table.
 MOST_ROWS = 400
 
-#: Check, partition, environment, variable and unit.
-Key = tuple[str, str, str, str, str]
+
+class Key(NamedTuple):
+    """A variable of a case."""
+
+    check: str
+    partition: str
+    environ: str
+    variable: str
+    unit: str
 
 
 @dataclass
@@ -31,6 +39,14 @@ class Series:
     at: list[int] = field(default_factory=list)  #: numbers of the sessions
     points: list[summary.Summary] = field(default_factory=list)
     samples: deque = field(default_factory=lambda: deque(maxlen=RECENT))  #: of the newest points
+
+    @property
+    def since(self) -> float | None:
+        """Change of the newest value since the first; None if that is zero."""
+        first = self.points[0].value
+        if not first:
+            return None
+        return self.points[-1].value / first - 1
 
 
 @dataclass
@@ -61,7 +77,7 @@ class Collector:
             if case.facts:
                 self._compare(number, case)
         for value in session.values:
-            key = value.check, value.place, value.environ, value.variable, value.unit
+            key = Key(value.check, value.place, value.environ, value.variable, value.unit)
             series = self.series.setdefault(key, Series())
             series.at.append(number)
             series.points.append(summary.of_value(value))
@@ -80,22 +96,28 @@ class Collector:
 
     def partitions(self, first: Iterable[str]) -> list[str]:
         """The partitions of all sessions, those given first."""
-        return list(dict.fromkeys([*first, *(key[1] for key in self.series)]))
+        partitions = dict.fromkeys(first)
+        for key in self.series:
+            partitions[key.partition] = None
+        return list(partitions)
 
     def plot(self, changes) -> dict:
         """Data of the history plot: `slots`, each a session or a group, and `series` of points."""
         points = sum(len(series.at) for series in self.series.values())
         groups = group(len(self.sessions), points, len(self.series))
-        slots, slot_of = [], {}
+        slots, slot_of, slot_of_uuid = [], {}, {}
         for slot, members in enumerate(groups):
-            last = self._name(members[-1]) if len(members) > 1 else ""
+            last = ""
+            if len(members) > 1:
+                last = self._name(members[-1])
             slots.append([self._name(members[0]), last, len(members)])
-            slot_of.update(dict.fromkeys(members, slot))
-        number_of = {uuid: number for number, (uuid, _) in enumerate(self.sessions)}
+            for number in members:
+                slot_of[number] = slot
+                slot_of_uuid[self.sessions[number][0]] = slot
         marks = []
         for change in changes:
-            if change.session in number_of:
-                mark = {"key": list(_key(change)), "slot": slot_of[number_of[change.session]]}
+            if change.session in slot_of_uuid:
+                mark = {"key": list(_key(change)), "slot": slot_of_uuid[change.session]}
                 marks.append({**mark, "y": change.after, "text": sentence(change)})
         drawn = []
         for key, series in self.series.items():
@@ -110,19 +132,20 @@ class Collector:
         self, key: Key, series: Series, slot_of: dict[int, int], groups: list[range]
     ) -> dict:
         gathered: dict[int, list[summary.Summary]] = {}
+        for number, point in zip(series.at, series.points):
+            gathered.setdefault(slot_of[number], []).append(point)
         samples = {}
         # Samples of long histories would make the page too large.
-        shown = dict(zip(series.at, series.samples)) if len(series.at) <= RECENT else {}
-        for number, point in zip(series.at, series.points):
-            slot = slot_of[number]
-            gathered.setdefault(slot, []).append(point)
-            if number in shown:
-                samples[slot] = list(map(summary.short, shown[number]))
+        if len(series.at) <= RECENT:
+            for number, of_point in zip(series.at, series.samples):
+                samples[slot_of[number]] = list(map(summary.short, of_point))
         points = []
         for slot, values in gathered.items():
-            points.append(values[0] if len(groups[slot]) == 1 else _grouped(values))
+            if len(groups[slot]) > 1:
+                values = [_grouped(values)]
+            points += values
         ends = summary.ends(points)
-        unit = summary.unit(key[4])
+        unit = summary.unit(key.unit)
         return {"key": key[:4], "unit": unit, "at": list(gathered), **ends, "samples": samples}
 
     def rows(self, data: dict, changes) -> list[dict]:
@@ -133,37 +156,22 @@ class Collector:
         # The partitions of a variable follow each other.
         alike: dict[tuple, list[tuple[Key, int]]] = {}
         for index, key in enumerate(self.series):
-            check, _, environ, variable, _ = key
-            alike.setdefault((check, environ, variable), []).append((key, index))
+            variable = key.check, key.environ, key.variable
+            alike.setdefault(variable, []).append((key, index))
         rows = []
         for key, index in itertools.islice(itertools.chain(*alike.values()), MOST_ROWS):
-            words = moved.get(key[:4], [])
-            rows.append(self._row(key, index, words, data["series"][index]["y"]))
+            series = self.series[key]
+            rows.append(
+                {
+                    "index": index,
+                    "key": key,
+                    "series": series,
+                    "session": self._name(series.at[-1]),
+                    "moved": moved.get(key[:4], []),
+                    "spark": spark(data["series"][index]["y"]),
+                }
+            )
         return rows
-
-    def _row(self, key: Key, index: int, moved: list[str], medians: list[float]) -> dict:
-        check, partition, environ, variable, unit = key
-        series = self.series[key]
-        newest, first = series.points[-1], series.points[0]
-        since = "-"
-        if first.value:
-            since = summary.percent(newest.value / first.value - 1)
-        return {
-            "index": index,
-            "key": key,
-            "check": summary.plain(check),
-            "partition": partition,
-            "environ": environ,
-            "variable": variable,
-            "sessions": len(series.at),
-            "first": summary.amount(first.value, unit),
-            "newest": summary.amount(newest.value, unit),
-            "hover": summary.hover(newest, unit),
-            "since": since,
-            "session": self._name(series.at[-1]),
-            "moved": moved,
-            "spark": spark(medians),
-        }
 
     def facts(self) -> tuple[list[dict], int]:
         """At most MOST_ROWS changed facts, newest first, and the number of all."""
@@ -184,7 +192,7 @@ def _key(change) -> tuple[str, str, str, str]:
 
 def _grouped(values: list[summary.Summary]) -> summary.Summary:
     """Summary of several sessions: median, lowest and highest of their medians, and number."""
-    medians = [value.value for value in values]
+    medians, *_ = zip(*values)
     return summary.Summary(median(medians), min(medians), max(medians), len(medians))
 
 
@@ -227,10 +235,11 @@ def spark(values: list[float], width: int = 96, height: int = 20) -> str:
     # Noise of a few percent is to look like noise.
     span = max(max(values) - min(values), abs(middle) / 10) or 1
     step = width / max(len(values) - 1, 1)
-    return " ".join(
-        f"{index * step:.1f},{height / 2 - (value - middle) / span * (height - 4):.1f}"
-        for index, value in enumerate(values)
-    )
+    points = []
+    for index, value in enumerate(values):
+        y = height / 2 - (value - middle) / span * (height - 4)
+        points.append(f"{index * step:.1f},{y:.1f}")
+    return " ".join(points)
 
 
 def has_facts(session) -> bool:

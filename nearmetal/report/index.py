@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nearmetal.judge.verdict import GateReport
 from nearmetal.model import naming
-from nearmetal.report import overview, page, summary
+from nearmetal.report import overview, page
 from nearmetal.results import Session
 
 #: Newest sessions that the index lists of each system.
@@ -22,6 +22,19 @@ class Entry:
     file: str  #: name of the page beside the index
     sessions: list[Session]  #: of this system, oldest first
     report: GateReport | None  #: on the newest one
+
+    @property
+    def newest(self) -> Session:
+        return self.sessions[-1]
+
+    @property
+    def headline(self) -> dict:
+        return overview.headline(self.report, self.newest)
+
+    @property
+    def listed(self) -> list[Session]:
+        """The newest sessions, newest first."""
+        return self.sessions[: -LISTED - 1 : -1]
 
 
 def file_of(system: str, taken: Iterable[str]) -> str:
@@ -40,20 +53,4 @@ def render(entries: list[Entry]) -> str:
     """The index as HTML."""
     template = page.environment().get_template("index.html")
     style = (page.ASSETS / "page.css").read_text(encoding="utf-8")
-    return template.render(systems=list(map(_system, entries)), style=style)
-
-
-def _system(entry: Entry) -> dict:
-    newest = entry.sessions[-1]
-    rows = []
-    for session in entry.sessions[: -LISTED - 1 : -1]:
-        counts = {"cases": len(session.cases), "failed": len(session.failures)}
-        rows.append({"when": summary.date(session.started), "id": session.uuid[:8], **counts})
-    return {
-        "name": newest.system,
-        "file": entry.file,
-        "when": summary.date(newest.started),
-        "headline": overview.headline(entry.report, newest),
-        "count": len(entry.sessions),
-        "rows": rows,
-    }
+    return template.render(entries=entries, style=style)

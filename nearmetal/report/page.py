@@ -220,6 +220,7 @@ def environment() -> jinja2.Environment:
     environment.filters.update(
         unit=summary.unit,
         amount=summary.amount,
+        hover=summary.hover,
         percent=summary.percent,
         fact=summary.text,
         means=summary.means,

@@ -375,15 +375,13 @@ def worst(disturbed: Iterable[Disturbed]) -> tuple[Cause, ...]:
     return tuple(causes.values())
 
 
-def base_first(session: Session, places: Iterable[str], base: str | None = None) -> list[str]:
-    """Places in their order, but first the base of comparisons: the one named `base`, else those
-    with a native link, else the one named `native`."""
+def base_first(session: Session, places: Iterable[str]) -> list[str]:
+    """Places in their order, but first the base of comparisons: those with a native link, else the
+    one named `native`."""
     # Names of partitions are the site's; the class of the link says what they are.
     native = {case.place for case in session.cases if case.link_class == "native"}
     names = list(dict.fromkeys(places))
     first = native.intersection(names) or {"native"}
-    if base is not None:
-        first = {base}
     return sorted(names, key=lambda name: name not in first)
 
 
