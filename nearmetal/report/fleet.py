@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Sequence
 
@@ -94,7 +93,11 @@ def _past(number: int, swept: Swept) -> dict | None:
     if len(swept.past) < 2:
         return None
     sweeps = list(reversed(swept.past))
-    ways = dict.fromkeys(itertools.chain.from_iterable(sweep.effects for sweep in sweeps))
+    ways: dict[str, None] = {}
+    starts = []
+    for sweep in sweeps:
+        ways |= dict.fromkeys(sweep.effects)
+        starts.append(summary.date(sweep.started))
     names = watched(swept)
     lines: dict[str, list[dict]] = {}
     for name in names:
@@ -102,12 +105,13 @@ def _past(number: int, swept: Swept) -> dict | None:
         for way in ways:
             ends = [_ends(sweep.effects.get(way, {}).get(name)) for sweep in sweeps]
             lines[name].append({"words": way, "ends": ends})
-    starts = [summary.date(sweep.started) for sweep in sweeps]
     return {"id": f"past-{number}", "sweeps": starts, "names": names, "nodes": lines}
 
 
 def _ends(part: node_history.Percent | None) -> list[float] | None:
-    return [round(end, 1) for end in (part.value, part.low, part.high)] if part else None
+    if part is None:
+        return None
+    return [round(part.value, 1), round(part.low, 1), round(part.high, 1)]
 
 
 def _of_congestion(sweep: Congestion) -> dict:
@@ -142,12 +146,16 @@ def _map(what: str, sweep: Sweep, order: np.ndarray) -> dict:
         np.fill_diagonal(times, np.nan)
         beyond = 100 * (times / np.nanmedian(times) - 1)
         for senders in blocks:
-            medians = [np.nanmedian(beyond[np.ix_(senders, receivers)]) for receivers in blocks]
-            z.append([None if np.isnan(median) else round(float(median), 1) for median in medians])
+            row: list[float | None] = []
+            for receivers in blocks:
+                median = float(np.nanmedian(beyond[np.ix_(senders, receivers)]))
+                row.append(None if np.isnan(median) else round(median, 1))
+            z.append(row)
     # A block is named by its first node.
     sides = []
     for block in blocks:
-        name = sweep.nodes[order[block[0]]]
-        more = f" and {len(block) - 1} more" if len(block) > 1 else ""
-        sides.append(f"{name}{more}")
+        side = sweep.nodes[order[block[0]]]
+        if len(block) > 1:
+            side += f" and {len(block) - 1} more"
+        sides.append(side)
     return {"title": TITLES[what], "sides": sides, "z": z, "blocks": len(blocks) < len(order)}

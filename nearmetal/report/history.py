@@ -247,7 +247,7 @@ def has_facts(session) -> bool:
 
 
 def provenance(session, columns: list[str]) -> list[dict]:
-    """Rows of facts, with one cell for each partition. Each value in a cell has its cases."""
+    """Rows of facts, with one cell for each partition: each value, and the cases that have it."""
     facts: dict[str, dict[str, dict[str, list[str]]]] = {}
     for case in session.cases:
         for name, value in case.facts.items():
@@ -261,6 +261,6 @@ def provenance(session, columns: list[str]) -> list[dict]:
         for column in columns:
             on_place = facts[name].get(column, {})
             values.add(tuple(on_place))
-            cells.append([{"value": value, "cases": cases} for value, cases in on_place.items()])
+            cells.append(on_place)
         rows.append({"fact": name, "cells": cells, "differs": len(values) > 1})
     return rows

@@ -67,19 +67,20 @@ def _curves(case) -> dict[str, Curve]:
         for size, samples in latency.items():
             # From each sample, so that the interval is one of bandwidths.
             bandwidth[size] = tuple(8 * size / us / 1000 for us in samples)  # in Gb/s
+    latencies: dict[int, summary.Summary] = {}
+    bandwidths: dict[int, summary.Summary] = {}
     if bandwidth is not None:
         # RDMA Read has whole round trips, which have a plot of their own.
-        curves = {"startup_latency": latency or {}, "peak_bandwidth": bandwidth}
-        return {name: summary.of_curve(curve) for name, curve in curves.items()}
-    points: dict[str, dict[int, summary.Summary]] = {name: {} for name in AXES}
-    for value in case.values:
-        for name, sizes in zip(AXES, (LATENCIES, BANDWIDTHS)):
-            if value.variable in sizes:
-                points[name][sizes[value.variable]] = summary.of_value(value)
-    # Of RDMA Read these are whole round trips.
-    if summary.parameters(case.check).get("operation") == "read":
-        points["startup_latency"] = {}
-    return dict(points)
+        latencies, bandwidths = map(summary.of_curve, (latency or {}, bandwidth))
+    else:
+        for value in case.values:
+            for sizes, points in ((LATENCIES, latencies), (BANDWIDTHS, bandwidths)):
+                if value.variable in sizes:
+                    points[sizes[value.variable]] = summary.of_value(value)
+        # Of RDMA Read these are whole round trips.
+        if summary.parameters(case.check).get("operation") == "read":
+            latencies = {}
+    return {"startup_latency": latencies, "peak_bandwidth": bandwidths}
 
 
 def _links(session, cases, curves: Mapping[tuple, Mapping[str, Curve]], figures) -> list[dict]:
@@ -125,7 +126,9 @@ def stack(case) -> str:
     """Name of a line: the environment, with the check's own parameters."""
     # The ping-pong's lines are the plots' subject, so that their names need no check.
     base = summary.base_name(case.check)
-    words = [case.environ] if base == "pingpong" else [base, case.environ]
+    words = [base, case.environ]
+    if base == "pingpong":
+        words = [case.environ]
     for name, value in summary.parameters(case.check).items():
         if name != "placement":
             words.append(value)
@@ -170,19 +173,22 @@ def _overheads(session, cases, curves: Mapping[tuple, Mapping[str, Curve]], figu
     factor of 1.3, which five decades of latency hide, is seen here. Published figures of the
     start-up latency and of the peak bandwidth stand at the smallest and largest messages.
     """
-    places = base_first(session, (case.place for case in cases)) if cases else []
+    places = base_first(session, (case.place for case in cases))
     if len(places) < 2:
         return []
     base = places[0]
+    checks = set()
     lines: dict[str, list] = {}
     for case in cases:
         on_base = curves.get((case.check, base, case.environ), {}).get("startup_latency", {})
-        curve = curves[case.where]["startup_latency"]
-        points = {size: _divided(curve[size], on_base[size]) for size in curve if size in on_base}
+        points = {}
+        for size, here in curves[case.where]["startup_latency"].items():
+            if size in on_base:
+                points[size] = _divided(here, on_base[size])
+        checks.add(summary.base_name(case.check))
         if points and case.place != base:
             line = plots.line(session, case.place, stack(case), "1", points)
             lines.setdefault(published.placement(case), []).append(line)
-    checks = {summary.base_name(case.check) for case in cases}
     drawn_plots = []
     for placement, drawn in lines.items():
         title = f"Overhead over {base} {PLACES.get(placement, placement)}"
@@ -211,9 +217,9 @@ def _published_overheads(figures, placement: str, checks: set[str]) -> list[dict
         # Figures that bound nothing, such as two that are both "less than".
         if low is None:
             continue
-        text = f"{bound} {low:.3g}"
-        if not bound:
-            text = f"{low:.3g}" if low == high else f"{low:.3g}-{high:.3g}"
+        text = f"{bound} {low:.3g}".strip()
+        if low != high:
+            text = f"{low:.3g}-{high:.3g}"
         y, *ends = map(summary.short, ((low * high) ** 0.5, low, high))
         place = {"x": SIZES[figure.variable], "y": y, **dict(zip(("low", "high"), ends))}
         words = {"bound": bound, "text": text, **plots.source(figure), "quote": overhead.text}

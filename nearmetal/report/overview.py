@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -226,7 +227,7 @@ def _cells(values: list) -> list[dict]:
 def _overhead(ratio: float, other: summary.Summary, base: summary.Summary, is_base: bool) -> dict:
     """Text and shade of an overhead."""
     # Three digits.
-    digits = max(0, 2 - sum(ratio >= step for step in (10, 100)))
+    digits = (2, 1, 0)[bisect.bisect_right((10, 100), ratio)]
     alike = other.low <= base.high and other.high >= base.low
     shade = level(ratio)
     if alike and not is_base and min(other.repeats, base.repeats) > 1:
@@ -237,7 +238,7 @@ def _overhead(ratio: float, other: summary.Summary, base: summary.Summary, is_ba
 def level(ratio: float) -> str:
     """Shade of an overhead: `0`, `worse-1` to `worse-5`, `better-1` to `better-5`."""
     # The same number of shades each way: half the time is as much as twice the time.
-    steps = sum(max(ratio, 1 / ratio) > step for step in STEPS)
+    steps = bisect.bisect_left(STEPS, max(ratio, 1 / ratio))
     if not steps:
         return "0"
     if ratio > 1:

@@ -88,18 +88,24 @@ def render(
         subject = report.session
     # A page shows the judged session. If that has no values for it, it shows the newest that has
     # some, and says so.
-    shown = newest_with
+    shown, held = {}, {}
     for page, is_held in holds.items():
         if is_held(subject):
-            shown[page] = subject
-    held = {page: shown.get(page, NOTHING) for page in holds}
+            newest_with[page] = subject
+        shown[page] = newest_with.get(page)
+        held[page] = shown[page] or NOTHING
     swept = fleet_page.drawn((fleet or {}).get(held["fleet"].uuid, ()))
+    maps, past = [], []
+    for sweep in swept:
+        maps += sweep["maps"]
+        if sweep["past"]:
+            past.append(sweep["past"])
     drawn = {page: variables.drawn(held[page], page, figures) for page in PAGES}
     drawn["network"] = [*network.drawn(held["network"], figures), *drawn["network"]]
     all_columns, columns = {}, {}
     for page in ("overhead", "provenance"):
-        all_columns[page] = overview.partitions(shown.get(page, subject))
-        columns[page] = all_columns[page][:MOST_COLUMNS]
+        places = overview.partitions(shown[page] or subject)
+        all_columns[page], columns[page] = places, places[:MOST_COLUMNS]
     over_time = collector.plot(changes)
     rows = collector.rows(over_time, changes)
     facts, all_facts = collector.facts()
@@ -107,15 +113,15 @@ def render(
         "partitions": collector.partitions(all_columns["overhead"]),
         "plots": list(itertools.chain.from_iterable(drawn.values())),
         "history": over_time,
-        "fleet": list(itertools.chain.from_iterable(sweep["maps"] for sweep in swept)),
-        "fleet_past": [sweep["past"] for sweep in swept if sweep["past"]],
+        "fleet": maps,
+        "fleet_past": past,
     }
     index = {}
     if len(collector.sessions) > 1:  # a single session has no tab of its history
         index = {row["key"][:4]: row["index"] for row in rows}
     # Hashes in the content security policy admit the page's own scripts alone.
     library, library_hash = _library()
-    script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    script = "\n".join(map(_asset, SCRIPTS))
     template = environment().get_template("report.html")
     return template.render(
         subject=subject,
@@ -126,14 +132,14 @@ def render(
         notes=notes,
         causes=causes,
         disturbed=side_by_side.disturbed(subject),
-        nearness=_nearness(shown.get("overhead", subject), columns["overhead"], numbers),
+        nearness=_nearness(shown["overhead"] or subject, columns["overhead"], numbers),
         ratios=published_ratios.beside(subject, figures),
         columns=columns,
-        all_columns={page: len(places) for page, places in all_columns.items()},
+        all_columns=all_columns,
         steps=overview.STEPS,
         heat=overview.heat_map(held["overhead"], columns["overhead"]),
         changes=[(change, history.sentence(change)) for change in changes],
-        shown={page: shown.get(page) for page in holds},
+        shown=shown,
         curveless=network.has_no_curves(held["network"]),
         plots=drawn,
         bindings_of={page: _bindings(held[page], page) for page in ("kernels", "memory")},
@@ -148,13 +154,17 @@ def render(
         provenance=history.provenance(held["provenance"], columns["provenance"]),
         facts=facts,
         all_facts=all_facts,
-        style=(ASSETS / "page.css").read_text(encoding="utf-8"),
+        style=_asset("page.css"),
         script=script,
         script_hash=_hash(script),
         library_hash=library_hash,
         library=library,
         data=_packed(orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS)),
     )
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
 
 
 def _holds(fleet: Mapping[str, Sequence[Swept]]) -> dict[str, Callable[[Session], bool]]:

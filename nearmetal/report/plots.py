@@ -62,15 +62,14 @@ def line(
 
     :arg categories: of x, in their order; (): x is a number.
     """
-    order = [x for x in categories if x in points] if categories else sorted(points)
-    along = [points[x] for x in order]
+    order = [x for x in categories or sorted(points) if x in points]
     return {
         "partition": partition,
         "stack": stack,
         "unit": summary.unit(unit),
         "session": summary.named(session),
         "x": order,
-        **summary.ends(along),
+        **summary.ends(map(points.__getitem__, order)),
     }
 
 
@@ -83,9 +82,12 @@ def measured(session, checks: tuple[str, ...] = ()) -> list:
 
 def marks_of(placed: Iterable[tuple]) -> list[dict]:
     """The marks of published figures, each with its x. Each is made once."""
-    # Figures hold dictionaries, which have no hash.
-    once = {(id(figure), x): (figure, x) for figure, x in placed}
-    return distinct(mark(figure, x) for figure, x in once.values())
+    marks = {}
+    for figure, x in placed:
+        # Figures hold dictionaries, which have no hash.
+        if (id(figure), x) not in marks:
+            marks[id(figure), x] = mark(figure, x)
+    return distinct(marks.values())
 
 
 def distinct(marks: Iterable[dict]) -> list[dict]:

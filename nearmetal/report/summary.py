@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -37,9 +38,7 @@ def summarize(samples: tuple[float, ...], value: float | None = None) -> Summary
     ordered = sorted(samples)
     count = len(ordered)
     rank = _rank(count)
-    middle = count // 2
-    median = ordered[middle] if count % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-    return Summary(median, ordered[rank - 1], ordered[count - rank], count)
+    return Summary(statistics.median(ordered), ordered[rank - 1], ordered[count - rank], count)
 
 
 def of_value(value) -> Summary:
@@ -69,7 +68,9 @@ def interval_kind(repeats: int) -> str:
     """Name of the interval for this number of repeats."""
     if repeats >= LEAST_REPEATS:
         return "95 % interval of the median"
-    return "lowest to highest repeat" if repeats > 1 else "one repeat: no interval"
+    if repeats > 1:
+        return "lowest to highest repeat"
+    return "one repeat: no interval"
 
 
 def ends(summaries: Iterable[Summary]) -> dict[str, list]:
@@ -113,9 +114,13 @@ def named(session) -> str:
 def means(check: str, variable: str) -> str:
     """What a variable is, by the check's file; '' if no file has it."""
     known = catalogue.variable(check, variable)
-    return "" if known is None else known.means
+    if known is None:
+        return ""
+    return known.means
 
 
 def text(fact) -> str:
     """A fact as one line."""
-    return ", ".join(map(str, fact)) if isinstance(fact, (list, tuple)) else str(fact)
+    if isinstance(fact, (list, tuple)):
+        return ", ".join(map(str, fact))
+    return str(fact)

@@ -111,7 +111,9 @@ def _declared(case, unit: str, known: catalogue.Variable, plot: catalogue.Plot) 
     title = plot.title[0].upper() + plot.title[1:]
     name = re.sub(r"\W+", "-", f"{check} {title}".lower())
     chart = Chart(plot.page, name, title, plot.x, unit, plot.log, order)
-    return Spot(chart, x, plot.by) if x else None
+    if not x:
+        return None
+    return Spot(chart, x, plot.by)
 
 
 def _over_processes(case, value) -> Spot | None:
@@ -148,18 +150,23 @@ def _stack(case, without: str) -> str:
 
 
 def _plot(session, chart: Chart, what: Drawn) -> dict:
-    order = chart.order
-    if order is None:
-        order = tuple(dict.fromkeys(place for place, _ in what.lines))
     lines = []
-    for where, points in what.lines.items():
-        # A line of a partition has its own place alone.
-        categories = order if chart.order is not None else tuple(points)
-        lines.append(plots.line(session, *where, chart.unit, points, categories))
+    places: dict[str, None] = {}
+    for (place, stack), points in what.lines.items():
+        places[place] = None
+        categories = chart.order
+        if categories is None:
+            categories = tuple(points)  # a line of a partition has its own place alone
+        lines.append(plots.line(session, place, stack, chart.unit, points, categories))
+    order, kind = chart.order, "count"
+    if order is None:
+        order = tuple(places)
+    if order:
+        kind = "category"
     return plots.plot(
         chart.id,
         chart.title,
-        (chart.x, "category" if order else "count"),
+        (chart.x, kind),
         (summary.unit(chart.unit), chart.log),
         lines,
         plots.marks_of(what.marks),
