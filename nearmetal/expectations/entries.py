@@ -88,7 +88,7 @@ class Expectation:
 
     @property
     def bounds(self) -> list[Expression]:
-        return [bound for bound in (self.least, self.most) if bound is not None]
+        return list(filter(None, (self.least, self.most)))
 
     @property
     def of_session(self) -> bool:
@@ -115,8 +115,10 @@ class Expectation:
             limits.append(f"at least {self.least.text}")
         if self.most is not None:
             limits.append(f"at most {self.most.text}")
-        what = "" if self.of.text == "value" else f"{self.of.text} "
-        return what + ", ".join(limits)
+        asked = ", ".join(limits)
+        if self.of.text != "value":
+            asked = f"{self.of.text} {asked}"
+        return asked
 
 
 def load(directory: Path | None = None) -> dict[str, Expectation]:
@@ -174,8 +176,9 @@ def _entries(directory: Path | None) -> Iterator[tuple[str, str, dict]]:
 
 def _refuse_faults(check: catalogue.Check) -> None:
     """Raise ExpectationError where the schema does not allow a check's own expectations."""
-    data = {"expectations": check.expectations}
-    for fault in documents.faults(data, SCHEMA) if check.expectations else ():
+    if not check.expectations:
+        return
+    for fault in documents.faults({"expectations": check.expectations}, SCHEMA):
         raise ExpectationError(f"{check.path}: {fault.sentence(files.read(check.path))}")
 
 
@@ -193,27 +196,14 @@ def _parsed(place: str, name: str, entry: dict) -> Expectation:
         _check_pattern(f"{place}.where.{key}", where.get(key, ""))
     for key, fault in known.faults(entry):
         raise ExpectationError(f"{place}.{key}: {fault}. Fix: {CORRECT}")
-    bounds = {
-        key: read(f"{place}.{key}", entry[key], names) for key in ("least", "most") if key in entry
-    }
-    return Expectation(
-        name=name,
-        checks=tuple(entry["checks"]),
-        of=read(f"{place}.of", entry.get("of", "value"), names),
-        sentence=_sentence(f"{place}.sentence", entry["sentence"], names),
-        reason=entry["reason"],
-        source=entry["source"],
-        variables=entry.get("variables"),
-        unit=entry.get("unit"),
-        parameters=entry.get("parameters", {}),
-        where=where,
-        others=others,
-        after_the_run=entry.get("after_the_run", False),
-        fact=entry.get("fact"),
-        matches=entry.get("matches"),
-        least=bounds.get("least"),
-        most=bounds.get("most"),
-    )
+    # The schema allows no key that an expectation lacks.
+    fields = {"of": "value", **entry, "name": name, "others": others}
+    fields["checks"] = names.checks
+    for key in (*BOUNDS, "of"):
+        if key in fields:
+            fields[key] = read(f"{place}.{key}", fields[key], names)
+    fields["sentence"] = _sentence(f"{place}.sentence", entry["sentence"], names)
+    return Expectation(**fields)
 
 
 def _check_pattern(place: str, pattern: str) -> None:
@@ -333,7 +323,7 @@ def _facts_bound(shipped: Expectation, change: Mapping, place: str) -> dict[str,
     if shipped.fact is None:
         return {}
     given = {key: change[key] for key in ("matches", *BOUNDS) if key in change}
-    if given and all(value == NONE for value in given.values()):
+    if given and list(given.values()) == [NONE] * len(given):
         return {"matches": None}
     if set(given) != {"matches"} or not isinstance(given["matches"], str):
         raise ExpectationError(
@@ -357,6 +347,7 @@ def _own_bounds(shipped: Expectation, change: Mapping, place: str) -> dict[str, 
     for key in BOUNDS:
         if key not in change:
             continue
+        bounds[key] = None
         if change[key] != NONE:
             bounds[key] = read(f"{place}.{key}", change[key], names)
         elif getattr(shipped, key) is None:
@@ -364,6 +355,4 @@ def _own_bounds(shipped: Expectation, change: Mapping, place: str) -> dict[str, 
                 f"{place}.{key}: the expectation has no such bound, so that {NONE} changes "
                 f"nothing. Its bound: {shipped.asked}. Fix: correct the key"
             )
-        else:
-            bounds[key] = None
     return bounds

@@ -51,10 +51,10 @@ class Names:
         """Raises UnknownValue."""
         value = self.numbers.get(name)
         # True is an int in Python.
+        if value is None:
+            raise UnknownValue(f"{name} is not known")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise UnknownValue(
-                f"{name} is not known" if value is None else f"{name} is {str(value)!r}"
-            )
+            raise UnknownValue(f"{name} is {str(value)!r}")
         return value
 
     def variable(self, name: str) -> float:
@@ -89,12 +89,12 @@ class Expression:
     def value(self, names: Names) -> float:
         """Its number. Raises UnknownValue where a name has none, or it divides by zero."""
         try:
-            found = _value(self.tree, names)
+            value = _value(self.tree, names)
         except (ZeroDivisionError, OverflowError) as error:
             raise UnknownValue(f"{self.text}: {error}") from None
-        if not math.isfinite(found):
-            raise UnknownValue(f"{self.text} is {found}")
-        return found
+        if not math.isfinite(value):
+            raise UnknownValue(f"{self.text} is {value}")
+        return value
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,9 @@ def _is_own(node: ast.expr) -> bool:
 
 def _pattern(args: list[ast.expr]) -> str:
     """The text that is the only argument; '' if it is none."""
-    only = args[0] if len(args) == 1 else None
-    return only.value if isinstance(only, ast.Constant) and isinstance(only.value, str) else ""
+    if len(args) == 1 and isinstance(args[0], ast.Constant) and isinstance(args[0].value, str):
+        return args[0].value
+    return ""
 
 
 def _check_call(name: str, args: list[ast.expr], leaves: _Leaves) -> None:
@@ -228,11 +229,13 @@ def _value(node: ast.expr, names: Names) -> float:
         return names.variable(node.attr)
     if isinstance(node, ast.UnaryOp):
         value = _value(node.operand, names)
-        return -value if isinstance(node.op, ast.USub) else value
+        if isinstance(node.op, ast.USub):
+            return -value
+        return value
     if isinstance(node, ast.BinOp):
         return OPERATORS[type(node.op)](_value(node.left, names), _value(node.right, names))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         if pattern := _pattern(node.args):
             return OVER_VARIABLES[node.func.id](names.matching(pattern))
-        return FUNCTIONS[node.func.id](*[_value(one, names) for one in node.args])
+        return FUNCTIONS[node.func.id](*(_value(argument, names) for argument in node.args))
     raise ExpressionError(f"{ast.unparse(node)!r} is not allowed")

@@ -51,9 +51,13 @@ def nic_gbps(facts: Mapping[str, str]) -> float | None:
 
 def carriers(facts: Mapping[str, str]) -> list[str]:
     """Interfaces that carried the case's messages: `eth0` of `rxe0/1 over eth0 (virtio_net)`."""
-    parts = JOINED.split(str(facts.get("transport", "")))
-    # Devices without a MTU are no interfaces, such as InfiniBand's ports.
-    return [part.split(" ")[0] for part in parts if f"nic.{part.split(' ')[0]}.mtu" in facts]
+    names = []
+    for part in JOINED.split(str(facts.get("transport", ""))):
+        name = part.split(" ")[0]
+        # Devices without a MTU are no interfaces, such as InfiniBand's ports.
+        if f"nic.{name}.mtu" in facts:
+            names.append(name)
+    return names
 
 
 def carrier_mtu(facts: Mapping[str, str]) -> float | None:
@@ -90,10 +94,14 @@ def _clock(facts: Mapping[str, str]) -> float | None:
         return highest / 1e6
     # Virtual machines often hide the highest clock, and keep the model's name.
     nominal = NOMINAL.search(str(facts.get("cpu_model", "")))
-    return float(nominal[1]) if nominal else None
+    if nominal is None:
+        return None
+    return float(nominal[1])
 
 
 def _count(fact: object) -> int:
     """A fact as a positive integer; 0 where it is none (`2 | 4`, `unknown`)."""
     text = str(fact)
-    return int(text) if text.isdecimal() else 0
+    if not text.isdecimal():
+        return 0
+    return int(text)

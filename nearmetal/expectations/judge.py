@@ -121,8 +121,12 @@ def selects(expectation: Expectation, place: Place) -> bool:
 
 def _devices(extras: Mapping) -> dict[str, str]:
     """The class of each directory's device, by the directory's place."""
-    keys = {place: DEVICE.format(place=place) for place in PLACES}
-    return {place: str(extras[key]) for place, key in keys.items() if key in extras}
+    devices = {}
+    for place in PLACES:
+        key = DEVICE.format(place=place)
+        if key in extras:
+            devices[place] = str(extras[key])
+    return devices
 
 
 def _within(number: object, limits: Mapping | None) -> bool:
@@ -168,21 +172,23 @@ def _of_model(expectation: Expectation, case: Measured) -> bool:
 
 
 def _has(parameters: Mapping, wanted: Mapping) -> bool:
-    known = _texts(parameters)
-    return all(known.get(key) == str(value) for key, value in wanted.items())
+    """Whether parameters of a case are as wanted."""
+    return _texts(wanted).items() <= _texts({**DEFAULTS, **parameters}).items()
 
 
 def _texts(parameters: Mapping) -> dict[str, str]:
-    """Parameters of a case as text, with DEFAULTS."""
-    return {key: str(value) for key, value in {**DEFAULTS, **parameters}.items()}
+    """Parameters as text: 2 and "2" are the same."""
+    return {key: str(value) for key, value in parameters.items()}
 
 
 def bounds(expectation: Expectation, names: Names) -> Bounds:
     """Its bounds as numbers. Raises UnknownValue."""
-    least, most = expectation.least, expectation.most
-    return Bounds(
-        None if least is None else least.value(names), None if most is None else most.value(names)
-    )
+    least = most = None
+    if expectation.least is not None:
+        least = expectation.least.value(names)
+    if expectation.most is not None:
+        most = expectation.most.value(names)
+    return Bounds(least, most)
 
 
 def references(
@@ -227,8 +233,10 @@ def _tightest(variable: str, limits: list[tuple[Expectation, Bounds]], place: Pl
     words: list[str] = []
     keys: list[str] = []
     for expectation, bound, word, number in sides:
-        computed = f" ({bound.text})" if bound and bound.names else ""
-        words.append(f"{expectation.name} expects {word} {rounded(number)}{computed}")
+        expects = f"{expectation.name} expects {word} {rounded(number)}"
+        if bound and bound.names:
+            expects += f" ({bound.text})"
+        words.append(expects)
         keys += _keys(expectation, bound, place)
     fix = " or ".join(dict.fromkeys(keys))
     if not fix:
@@ -242,9 +250,9 @@ def _keys(expectation: Expectation, limit: Expression | None, place: Place) -> I
     """Keys of the site's file on which a bound depends."""
     if expectation.changed_at:
         yield expectation.changed_at
-    names = limit.names if limit else frozenset()
-    for name in sorted(names & set(EXTRAS)):
-        yield f"{place.described}: extras.{name}"
+    if limit is not None:
+        for name in sorted(limit.names & set(EXTRAS)):
+            yield f"{place.described}: extras.{name}"
 
 
 @dataclass(frozen=True)
@@ -284,9 +292,10 @@ def _wanted(other: Other, case: Measured) -> _Wanted:
     # Another check has other parameters.
     if other.parameters or other.check:
         parameters = other.parameters
-    texts = tuple((name, str(value)) for name, value in parameters.items())
-    environ = case.environ if other.environ == "same" else None
-    wanted = _Wanted(other.check or case.check, texts, environ, case.partition, None)
+    texts = tuple(_texts(parameters).items())
+    wanted = _Wanted(other.check or case.check, texts, case.environ, case.partition, None)
+    if other.environ != "same":
+        wanted = replace(wanted, environ=None)
     if other.link_class is not None:
         link = _link(case.place, other.link_class)
         wanted = replace(wanted, partition=None, link=link)
@@ -306,7 +315,7 @@ class Others:
         self._cases: dict[tuple, list[Measured]] = {}
         self._medians: dict[tuple[_Wanted, str], float | None] = {}
         for case in session:
-            parameters = tuple(_texts(case.parameters).items())
+            parameters = tuple(_texts({**DEFAULTS, **case.parameters}).items())
             link = _link(case.place, case.place.extras.get("link_class"))
             own = _Wanted(case.check, parameters, case.environ, case.partition, link)
             for trait in own.traits():
@@ -318,10 +327,13 @@ class Others:
         # Judged cases that ask for the same cases share the median.
         key = wanted, variable
         if key not in self._medians:
-            listed = min((self._cases.get(trait, []) for trait in wanted.traits()), key=len)
-            cases = [each for each in listed if each in wanted]
-            values = [each.values[variable] for each in cases if variable in each.values]
-            self._medians[key] = statistics.median(values) if values else None
+            values = []
+            for each in min((self._cases.get(trait, []) for trait in wanted.traits()), key=len):
+                if each in wanted and variable in each.values:
+                    values.append(each.values[variable])
+            self._medians[key] = None
+            if values:
+                self._medians[key] = statistics.median(values)
         return self._medians[key]
 
 
@@ -410,7 +422,9 @@ def _beyond(expectation: Expectation, names: Names) -> str:
         return ""
     low = limit.least is not None and value < limit.least
     high = limit.most is not None and value > limit.most
-    return expectation.sentence.filled(names) if low or high else ""
+    if low or high:
+        return expectation.sentence.filled(names)
+    return ""
 
 
 def _numbers(case: Measured) -> dict[str, object]:
@@ -420,7 +434,9 @@ def _numbers(case: Measured) -> dict[str, object]:
         if key in case.facts:
             # Of nodes that differ (`2 | 4`), the least counts. A text stays one.
             number = hardware.least(case.facts[key])
-            numbers[key] = str(case.facts[key]) if number is None else number
+            if number is None:
+                number = str(case.facts[key])
+            numbers[key] = number
     for key, derived in hardware.numbers(case.facts).items():
         if derived:
             numbers[key] = derived

@@ -28,8 +28,9 @@ FEATURES = {
 
 def checks(names: Iterable[str] = (ANY,)) -> list[catalogue.Check]:
     """The facts of known checks; those of all for ANY. Raises CatalogueError."""
-    chosen = catalogue.names() if ANY in names else names
-    return [known for known in map(catalogue.check, chosen) if known is not None]
+    if ANY in names:
+        names = catalogue.names()
+    return list(filter(None, map(catalogue.check, names)))
 
 
 def variables(names: Iterable[str]) -> dict[str, str]:
@@ -129,7 +130,9 @@ def _in_other(key: str, entry: Mapping, other: Mapping) -> Iterator[tuple[str, s
     if check is not None and check not in catalogue.names():
         yield f"{key}.check", suggest.unknown_value("the check", check, catalogue.names())
         return
-    names = entry["checks"] if check is None else [check]
+    names = entry["checks"]
+    if check is not None:
+        names = [check]
     yield from _in_parameters(f"{key}.parameters", names, other.get("parameters", {}))
     if "variable" in other:
         sentence = unknown_own([other["variable"]], (), variables(names))
