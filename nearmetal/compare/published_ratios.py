@@ -225,9 +225,8 @@ def overheads(figures: Sequence[Figure]) -> list[Overhead]:
         if gain and figure.partition == NATIVE and figure.relative_to and figure.unit == "%":
             other = replace(figure, variable=gain[1], partition=figure.relative_to)
             # What the native partition gains, the other one loses.
-            listed.append(
-                Overhead(other, *map(_factor, figure.bounds), f"{figure.text} % more on {NATIVE}")
-            )
+            low, high = map(_factor, figure.bounds)
+            listed.append(Overhead(other, low, high, f"{figure.text} % more on {NATIVE}"))
         if figure.relative_to is None and figure.partition not in (NATIVE, None):
             for base in figures:
                 if _is_base(base, figure):

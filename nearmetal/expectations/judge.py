@@ -433,10 +433,10 @@ def _numbers(case: Measured) -> dict[str, object]:
     for key in FACTS:
         if key in case.facts:
             # Of nodes that differ (`2 | 4`), the least counts. A text stays one.
+            numbers[key] = str(case.facts[key])
             number = hardware.least(case.facts[key])
-            if number is None:
-                number = str(case.facts[key])
-            numbers[key] = number
+            if number is not None:
+                numbers[key] = number
     for key, derived in hardware.numbers(case.facts).items():
         if derived:
             numbers[key] = derived

@@ -73,7 +73,8 @@ def _title(report) -> str:
 def _sentences(report) -> Iterator[str]:
     """Sentences on what got worse and the worst of it, on the other verdicts, and references."""
     counts: Counter[str] = Counter()
-    total, references = 0, {}
+    total = 0
+    references: dict[str, None] = {}
     for verdict in report.verdicts:
         counts[verdict.name] += 1
         if verdict.variable:

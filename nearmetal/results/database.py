@@ -108,7 +108,7 @@ class Database:
         :raises ResultsError: a file is unreadable.
         """
         places = range(after + 1, len(self._index()) + 1)
-        for place in reversed(places) if newest_first else places:
+        for place in places[::-1] if newest_first else places:
             if self._index()[place].uuid.startswith(uuid):
                 entry = self._entry(place)
                 # It was deleted meanwhile.

@@ -129,7 +129,7 @@ class Case:
     unreferenced: tuple[str, ...] = ()
     #: Expectations that it failed by, and by nothing else.
     unexpected: tuple[str, ...] = ()
-    #: processes, nodes, ... (decode.WORKLOAD)
+    #: processes, nodes, ... (outcome.WORKLOAD)
     workload: dict = field(default_factory=dict)
     #: Given by `--distribute`; empty: Slurm chose it.
     node: str = ""
