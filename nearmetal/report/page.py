@@ -106,6 +106,9 @@ def render(
     for page in ("overhead", "provenance"):
         places = overview.partitions(shown[page] or subject)
         all_columns[page], columns[page] = places, places[:MOST_COLUMNS]
+    near = None
+    if columns["overhead"]:
+        near = nearness.of_session(shown["overhead"] or subject, columns["overhead"], numbers)
     over_time = collector.plot(changes)
     rows = collector.rows(over_time, changes)
     facts, all_facts = collector.facts()
@@ -132,7 +135,7 @@ def render(
         notes=notes,
         causes=causes,
         disturbed=side_by_side.disturbed(subject),
-        nearness=_nearness(shown["overhead"] or subject, columns["overhead"], numbers),
+        nearness=near,
         ratios=published_ratios.beside(subject, figures),
         columns=columns,
         all_columns=all_columns,
@@ -177,16 +180,6 @@ def _holds(fleet: Mapping[str, Sequence[Swept]]) -> dict[str, Callable[[Session]
         "provenance": history.has_facts,
         "fleet": lambda session: session.uuid in fleet,
     }
-
-
-def _nearness(session: Session, columns: list[str], numbers) -> nearness.Nearness | None:
-    """Nearness of the partitions; None where the session has none to compare.
-
-    :arg numbers: as of nearmetal.compare.nearness.of_session.
-    """
-    if not columns:
-        return None
-    return nearness.of_session(session, columns, numbers)
 
 
 def _bindings(session: Session, page: str) -> list[side_by_side.Pair]:
