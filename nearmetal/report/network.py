@@ -220,8 +220,8 @@ def _published_overheads(figures, placement: str, checks: set[str]) -> list[dict
         text = f"{bound} {low:.3g}".strip()
         if low != high:
             text = f"{low:.3g}-{high:.3g}"
-        y, *ends = map(summary.short, ((low * high) ** 0.5, low, high))
-        place = {"x": SIZES[figure.variable], "y": y, **dict(zip(("low", "high"), ends))}
+        y, low, high = map(summary.short, ((low * high) ** 0.5, low, high))
+        place = {"x": SIZES[figure.variable], "y": y, "low": low, "high": high}
         words = {"bound": bound, "text": text, **plots.source(figure), "quote": overhead.text}
         marks.append({**place, **words})
     return plots.distinct(marks)

@@ -14,7 +14,7 @@ import gzip
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -72,13 +72,12 @@ def render(
     if report is not None:
         verdicts, notes, causes = sanitize.every((report.verdicts, report.notes, report.causes))
         report = replace(report, verdicts=verdicts, notes=notes, causes=causes)
-    collector, newest_with, newest = history.Collector(), {}, None
-    holds = _holds(fleet or {})
+    fleet = fleet or {}
+    collector, newest = history.Collector(), None
+    shown: dict[str, Session | None] = dict.fromkeys((*PAGES, "overhead", "provenance", "fleet"))
     for newest in sessions:
         collector.add(newest)
-        for page, is_held in holds.items():
-            if is_held(newest):
-                newest_with[page] = newest
+        shown |= dict.fromkeys(_pages(newest, fleet), newest)
     if newest is None:
         raise ReportError("no session is stored: run `reframe -c reframe_checks -r` first")
     subject = newest
@@ -88,13 +87,9 @@ def render(
         subject = report.session
     # A page shows the judged session. If that has no values for it, it shows the newest that has
     # some, and says so.
-    shown, held = {}, {}
-    for page, is_held in holds.items():
-        if is_held(subject):
-            newest_with[page] = subject
-        shown[page] = newest_with.get(page)
-        held[page] = shown[page] or NOTHING
-    swept = fleet_page.drawn((fleet or {}).get(held["fleet"].uuid, ()))
+    shown |= dict.fromkeys(_pages(subject, fleet), subject)
+    held = {page: session or NOTHING for page, session in shown.items()}
+    swept = fleet_page.drawn(fleet.get(held["fleet"].uuid, ()))
     maps, past = [], []
     for sweep in swept:
         maps += sweep["maps"]
@@ -170,16 +165,18 @@ def _asset(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
-def _holds(fleet: Mapping[str, Sequence[Swept]]) -> dict[str, Callable[[Session], bool]]:
-    """Page -> whether a session has something for it."""
-    return {
-        "overhead": overview.has_overhead,
-        "network": lambda session: network.holds(session) or variables.holds(session, "network"),
-        "memory": lambda session: variables.holds(session, "memory"),
-        "kernels": lambda session: variables.holds(session, "kernels"),
-        "provenance": history.has_facts,
-        "fleet": lambda session: session.uuid in fleet,
-    }
+def _pages(session: Session, fleet: Mapping[str, Sequence[Swept]]) -> set[str]:
+    """The pages that a session has something for."""
+    pages = variables.pages(session)
+    if overview.has_overhead(session):
+        pages.add("overhead")
+    if network.holds(session):
+        pages.add("network")
+    if history.has_facts(session):
+        pages.add("provenance")
+    if session.uuid in fleet:
+        pages.add("fleet")
+    return pages
 
 
 def _bindings(session: Session, page: str) -> list[side_by_side.Pair]:

@@ -74,14 +74,15 @@ def drawn(session, page: str, figures) -> list[dict]:
     return [_plot(session, chart, what) for chart, what in charts.items()]
 
 
-def holds(session, page: str) -> bool:
-    """Whether the session measured something for these plots of the page."""
+def pages(session) -> set[str]:
+    """The pages for whose plots the session measured something."""
+    pages = set()
     for case in plots.measured(session):
         for value in case.values:
             spot = _spot(case, value)
-            if spot is not None and spot.chart.page == page:
-                return True
-    return False
+            if spot is not None:
+                pages.add(spot.chart.page)
+    return pages
 
 
 def _spot(case, value) -> Spot | None:
