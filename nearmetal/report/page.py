@@ -123,7 +123,6 @@ def render(
     template = environment().get_template("report.html")
     return template.render(
         subject=subject,
-        when=summary.date(subject.started),
         headline=overview.headline(report, subject),
         verdicts=overview.verdicts(report),
         symbols=overview.SYMBOLS,
@@ -136,12 +135,13 @@ def render(
         all_columns=all_columns,
         steps=overview.STEPS,
         heat=overview.heat_map(held["overhead"], columns["overhead"]),
-        changes=[(change, history.sentence(change)) for change in changes],
+        changes=changes,
+        figures=figures,
         shown=shown,
         curveless=network.has_no_curves(held["network"]),
         plots=drawn,
         bindings_of={page: _bindings(held[page], page) for page in ("kernels", "memory")},
-        reaches=_reaches(held["kernels"], figures),
+        reaches=scaling.reaches(held["kernels"]),
         context=_context(figures),
         fleet=swept,
         rows=rows,
@@ -184,11 +184,6 @@ def _bindings(session: Session, page: str) -> list[side_by_side.Pair]:
     return [pair for pair in side_by_side.bindings(session) if page_of(pair.check) == page]
 
 
-def _reaches(session: Session, figures) -> list[tuple[scaling.Reach, list[Figure]]]:
-    """How far each benchmark scales, with the published figures of its class."""
-    return [(reach, list(reach.beside(figures))) for reach in scaling.reaches(session)]
-
-
 def _context(figures: Iterable[Figure]) -> dict[str, list[Figure]]:
     """The published figures that each page lists."""
     listed: dict[str, list[Figure]] = {page: [] for page in PAGES}
@@ -225,6 +220,7 @@ def environment() -> jinja2.Environment:
         fact=summary.text,
         means=summary.means,
         date=summary.date,
+        sentence=history.sentence,
         first_line=sanitize.first_line,
         share=overview.share_cell,
         plain=summary.plain,
