@@ -1,5 +1,7 @@
 """History of every variable and fact over the sessions, which are read one by one."""
 
+from __future__ import annotations
+
 import itertools
 from collections import deque
 from collections.abc import Iterable
