@@ -8,7 +8,7 @@ from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.parsing.binding import Place, bound_percent, faults, parse_bindings
 from nearmetal.checks.scaling import cores_of
 from nearmetal.checks.settings import NODES, setting
-from nearmetal.job.launchers import advice
+from nearmetal.site.launchers import advice
 
 
 @rfm.simple_test

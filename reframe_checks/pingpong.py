@@ -13,7 +13,7 @@ from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.programs import SUITES, is_theirs
 from nearmetal.checks.settings import MAX_TIME_LIMIT, JavaSettings, setting
 from nearmetal.job.launch import Launch
-from nearmetal.job.launchers import binding_options
+from nearmetal.site.launchers import binding_options
 
 #: Longest message in bytes by default, and for `peak_bandwidth`.
 LARGEST = 1 << 22

@@ -23,8 +23,8 @@ from nearmetal.checks.runtime.spack import have_it_installed
 from nearmetal.checks.settings import LINK_CLASS, Settings, setting
 from nearmetal.job.job import Job, Step
 from nearmetal.job.launch import Launch, Side
-from nearmetal.job.launchers import with_binding
 from nearmetal.site import foreign, selection
+from nearmetal.site.launchers import with_binding
 
 selection.refuse_empty_runs()
 

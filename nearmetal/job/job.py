@@ -102,7 +102,7 @@ class Job:
 
     @property
     def _by_srun(self) -> bool:
-        """Whether srun starts the processes, directly or as JVMs (nearmetal/site/srun_mpj.py)."""
+        """Whether srun starts the processes, directly or as JVMs (nearmetal/site/launchers.py)."""
         return self.sides[0].launcher.registered_name in ("srun", "srun-mpj")
 
     @property

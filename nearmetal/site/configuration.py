@@ -18,8 +18,8 @@ from reframe.core.backends import getscheduler
 from reframe.core.exceptions import ConfigError
 
 from nearmetal.site import (
+    launchers,  # noqa: F401 - the import registers those that ReFrame lacks
     places,
-    prun,  # noqa: F401 - the import registers the launcher
     selection,
     versions,
 )

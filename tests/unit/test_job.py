@@ -11,7 +11,7 @@ from nearmetal.checks import disturbance
 from nearmetal.checks.parsing.duet import order, parse_duet
 from nearmetal.job.job import Job
 from nearmetal.job.launch import Launch, Side
-from nearmetal.site import prun, srun_mpj  # noqa: F401 - the imports register them
+from nearmetal.site import launchers  # noqa: F401 - the import registers prun and srun-mpj
 from tests.support.marked import marked
 from tests.support.paths import SOURCES
 

@@ -15,7 +15,7 @@ import pytest
 
 from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.runtime.jvm import jvm_command
-from nearmetal.site import srun_mpj
+from nearmetal.site.launchers import step_options
 from tests.support.jvm_ranks import JVM, STEP
 from tests.support.paths import CHECKOUT
 from tests.support.said import lacking
@@ -24,25 +24,25 @@ from tests.support.said import lacking
 
 
 def test_srun_starts_a_jvm_a_task():
-    assert srun_mpj.step_options(8, 4, False) == [
+    assert step_options(8, 4, False) == [
         "--mpi=none",
         "--kill-on-bad-exit=1",
         "--nodes=2",
         "--ntasks=8",
         "--ntasks-per-node=4",
     ]
-    assert srun_mpj.step_options(2, 1, False)[2:] == [
+    assert step_options(2, 1, False)[2:] == [
         "--nodes=2",
         "--ntasks=2",
         "--ntasks-per-node=1",
     ]
-    assert srun_mpj.step_options(2, 1, False, 2)[2:] == [
+    assert step_options(2, 1, False, 2)[2:] == [
         "--nodes=2",
         "--ntasks=2",
         "--ntasks-per-node=1",
         "--cpus-per-task=2",
     ]
-    assert srun_mpj.step_options(1, 4, False)[2:] == [
+    assert step_options(1, 4, False)[2:] == [
         "--nodes=1",
         "--ntasks=1",
         "--ntasks-per-node=1",
@@ -50,7 +50,7 @@ def test_srun_starts_a_jvm_a_task():
 
 
 def test_srun_starts_one_jvm_for_all_threads():
-    assert srun_mpj.step_options(4, 4, True)[2:] == [
+    assert step_options(4, 4, True)[2:] == [
         "--nodes=1",
         "--ntasks=1",
         "--ntasks-per-node=1",

@@ -9,9 +9,8 @@ import pytest
 from reframe.core.backends import getlauncher
 from reframe.core.exceptions import ConfigError
 
-from nearmetal.job.launchers import OPTIONS, advice, binding_options, with_binding
-from nearmetal.site import prun  # noqa: F401 - the import registers it
 from nearmetal.site.configuration import refuse_unusable_scheduler
+from nearmetal.site.launchers import OPTIONS, advice, binding_options, with_binding
 from nearmetal.site.system import System
 from tests.support.said import lacking
 

@@ -10,7 +10,7 @@ from reframe.core.environments import Environment
 from nearmetal.checks.programs import SUITES, Program, presence
 from nearmetal.checks.runtime import both, facts_of, image, image_in, runtime_of
 from nearmetal.checks.runtime.jvm import NATIVE
-from nearmetal.site import srun_mpj
+from nearmetal.site.launchers import SrunMpjLauncher
 from tests.support.said import lacking
 
 PINGPONG = Program("pingpong.c", "./pingpong", "PingPong")
@@ -104,7 +104,7 @@ def test_jvms_have_a_launcher_of_their_own_and_the_job_keeps_its(runtime):
     own = getlauncher("srun")()
     own.options = ["--cpu-bind=none"]
     launcher = runtime("mpj", settings={**SETTINGS, "device": "threads"}).launcher(own)
-    assert isinstance(launcher, srun_mpj.SrunMpjLauncher)
+    assert isinstance(launcher, SrunMpjLauncher)
     assert launcher.options == ["--cpu-bind=none"] and launcher.threads
     assert own.registered_name == "srun" and runtime("mpi").launcher(own) is own
     # Of a duet, whose A is in Java and whose B is not.

@@ -16,7 +16,7 @@ from nearmetal.checks.programs import presence
 from nearmetal.checks.runtime.bare import Bare, like
 from nearmetal.checks.runtime.image import JAVA, image_of
 from nearmetal.checks.settings import JAVA_HOSTS, JAVA_PORTS
-from nearmetal.site import srun_mpj  # registers the launcher, whoever wrote the configuration
+from nearmetal.site.launchers import SRUN_MPJ  # the import registers it
 
 #: Environment variable that holds the directory of a library's installation.
 HOMES = {"express": "MPJ_HOME", "fastmpj": "FMPJ_HOME"}
@@ -163,7 +163,7 @@ class Jvm(Bare):
         return self._not_by_srun(launcher)
 
     def _not_by_srun(self, launcher):
-        if launcher in ("srun", srun_mpj.NAME):
+        if launcher in ("srun", SRUN_MPJ):
             return ""
         where = f"{self.partition.fullname} has the launcher {launcher}"
         return f"its JVMs are started with srun, but {where}"
@@ -215,7 +215,7 @@ class Jvm(Bare):
     def launcher(self, own):
         if self.native:
             return self.software.launcher(own)
-        launcher = like(own, srun_mpj.NAME)
+        launcher = like(own, SRUN_MPJ)
         launcher.threads = self.one_process
         return launcher
 
