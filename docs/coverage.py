@@ -123,12 +123,14 @@ def _is_variable(check: str, name: str) -> bool:
 
 @functools.cache
 def _names(path: Path) -> list[str]:
-    """Names of functions and texts in a module, without docstrings."""
+    """Names of functions, assigned names and texts in a module, without docstrings."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     names = []
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef):
             names.append(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.append(node.id)
         elif isinstance(node, ast.Constant) and "\n" not in str(node.value):
             names.append(str(node.value))
     return names

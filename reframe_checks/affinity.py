@@ -1,7 +1,6 @@
 """Binding of processes to cores, as the launcher does it."""
 
 import reframe as rfm
-import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
@@ -88,6 +87,5 @@ class affinity(NearmetalCheck):
     def _wanted(self) -> str:
         return "numa" if self.binding == "numa" else "core"
 
-    @builtin.performance_function("% of ideal")
-    def bound(self):
-        return self.over_runs("bound", lambda places: bound_percent(places, self._wanted))
+    def name_variables(self):
+        self.define("bound", "% of ideal", lambda places: bound_percent(places, self._wanted))

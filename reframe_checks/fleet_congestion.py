@@ -11,6 +11,7 @@ from reframe.core.logging import getlogger
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.fleet import MOST_SECONDS, Fleet
 from nearmetal.checks.fleet_values import stored_congestion, value_alone
+from nearmetal.checks.output import Variable
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.congestion import EXCHANGE_BYTES, LEAST_OF_99, parse_congestion
 from nearmetal.checks.settings import setting
@@ -123,8 +124,9 @@ class fleet_congestion(Fleet, NearmetalCheck):
                     samples += tail.samples
         return samples * EXCHANGE_BYTES
 
+    traffic_rate = Variable("Gb/s", lambda launch: launch.received_gbps())
+
     def name_variables(self):
-        self.perf_variables = {"traffic_rate": self.traffic_rate()}
         for name, unit in (("latency", "us"), ("bandwidth", "Gb/s"), ("allreduce", "us")):
             self.define(name, unit, lambda launch, name=name: self._alone(launch, name))
             for variable, statistic in ratios(name).items():
@@ -145,8 +147,3 @@ class fleet_congestion(Fleet, NearmetalCheck):
             f"needs {LEAST_OF_99}. Raise fleet_congestion.seconds"
         )
         return False
-
-    @builtin.performance_function("Gb/s")
-    def traffic_rate(self):
-        """What all generators together receive."""
-        return self.over_runs("traffic_rate", lambda launch: launch.received_gbps())

@@ -1,7 +1,6 @@
 """The links between all nodes of a partition."""
 
-import itertools
-import statistics
+from statistics import fmean, median
 
 import reframe as rfm
 import reframe.core.builtins as builtin
@@ -11,15 +10,11 @@ from reframe.core.logging import getlogger
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.fleet import MOST_SECONDS, Fleet, known_switches
 from nearmetal.checks.fleet_values import of_nodes, spread, stored_links
+from nearmetal.checks.output import Variable
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.links import parse_links
 from nearmetal.checks.settings import setting
 from nearmetal.model.round_robin import LEAST_SLOT, rounds_in, rounds_of
-
-
-def _links(launch) -> list:
-    """All measurements of links in a launch."""
-    return list(itertools.chain.from_iterable(launch.links.values()))
 
 
 @rfm.simple_test
@@ -104,60 +99,19 @@ class fleet_links(Fleet, NearmetalCheck):
         # A lower bound: each pair sends the long message at least four times each way.
         return int(pairs * 2 * 4 * self.runs[0].did["bytes"])
 
-    def _over_nodes(self, name, choose, there, back):
-        return self.over_runs(name, lambda launch: choose(of_nodes(launch, there, back)))
-
-    def _over_links(self, name, value, of_launch=statistics.median):
-        return self.over_runs(name, lambda launch: of_launch(map(value, _links(launch))))
-
-    @builtin.performance_function("us")
-    def latency(self):
-        """Median over the links."""
-        return self._over_links("latency", lambda link: link.latency_us)
-
-    @builtin.performance_function("us")
-    def worst_latency(self):
-        """The worst link."""
-        return self._over_links("worst_latency", lambda link: link.latency_us, max)
-
-    @builtin.performance_function("Gb/s")
-    def bandwidth(self):
-        """Median over the links and both directions."""
-        return self._over_links("bandwidth", lambda link: (link.gbps + link.gbps_back) / 2)
-
-    @builtin.performance_function("us")
-    def worst_node_latency(self):
-        """Median over the links of the worst node."""
-        return self._over_nodes("worst_node_latency", max, "latency_us", "latency_us")
-
-    @builtin.performance_function("% spread")
-    def latency_spread(self):
-        """Robust standard deviation of the links."""
-        return self._over_links("latency_spread", lambda link: link.latency_us, spread)
-
-    @builtin.performance_function("Gb/s")
-    def worst_node_bandwidth(self):
-        """Median over the links of the worst node, in its worse direction."""
-        return self._over_nodes("worst_node_bandwidth", min, "gbps", "gbps_back")
-
-    @builtin.performance_function("% spread")
-    def bandwidth_spread(self):
-        """Robust standard deviation of the links."""
-        return self._over_links(
-            "bandwidth_spread", lambda link: (link.gbps + link.gbps_back) / 2, spread
-        )
-
-    @builtin.performance_function("Gb/s")
-    def worst_bandwidth(self):
-        """The worst link, in its worse direction."""
-        return self._over_links("worst_bandwidth", lambda link: min(link.gbps, link.gbps_back), min)
-
-    @builtin.performance_function("Gb/s")
-    def bisection(self):
-        """Bandwidth of a round's pairs together, one way, as if none were missing."""
-        half = self.num_nodes // 2
-
-        def of_launch(launch):
-            return half * statistics.fmean(link.gbps for link in _links(launch))
-
-        return self.over_runs("bisection", of_launch)
+    latency = Variable("us", lambda launch: median(launch.of_links("latency_us")))
+    worst_latency = Variable("us", lambda launch: max(launch.of_links("latency_us")))
+    bandwidth = Variable("Gb/s", lambda launch: median(launch.of_links("mean_gbps")))
+    worst_node_latency = Variable(
+        "us", lambda launch: max(of_nodes(launch, "latency_us", "latency_us"))
+    )
+    latency_spread = Variable("% spread", lambda launch: spread(launch.of_links("latency_us")))
+    worst_node_bandwidth = Variable(
+        "Gb/s", lambda launch: min(of_nodes(launch, "gbps", "gbps_back"))
+    )
+    bandwidth_spread = Variable("% spread", lambda launch: spread(launch.of_links("mean_gbps")))
+    worst_bandwidth = Variable("Gb/s", lambda launch: min(launch.of_links("worse_gbps")))
+    # Of a round's pairs together, one way, as if none were missing.
+    bisection = Variable(
+        "Gb/s", lambda launch: len(launch.nodes) // 2 * fmean(launch.of_links("gbps"))
+    )

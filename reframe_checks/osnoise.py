@@ -1,10 +1,10 @@
 """Time that the operating system and the hypervisor take from a program that only computes."""
 
 import reframe as rfm
-import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.output import Variable
 from nearmetal.checks.parsing.osnoise import parse_noise
 from nearmetal.checks.settings import setting
 from nearmetal.job.launch import Launch
@@ -56,18 +56,7 @@ class osnoise(NearmetalCheck):
                 "does the scheduler or container hide the others?"
             )
 
-    @builtin.performance_function("% lost")
-    def share_lost(self):
-        return self.over_runs("share_lost", lambda run: run.share_lost, lambda run: run.parts)
-
-    @builtin.performance_function("% lost")
-    def worst_core_lost(self):
-        return self.over_runs("worst_core_lost", lambda run: run.worst_share_lost)
-
-    @builtin.performance_function("detours/s")
-    def detour_rate(self):
-        return self.over_runs("detour_rate", lambda run: run.detours_per_second)
-
-    @builtin.performance_function("us")
-    def longest_detour(self):
-        return self.over_runs("longest_detour", lambda run: run.longest_us)
+    share_lost = Variable("% lost", lambda run: run.share_lost, lambda run: run.parts)
+    worst_core_lost = Variable("% lost", lambda run: run.worst_share_lost)
+    detour_rate = Variable("detours/s", lambda run: run.detours_per_second)
+    longest_detour = Variable("us", lambda run: run.longest_us)

@@ -5,6 +5,7 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.output import Variable
 from nearmetal.checks.parsing.parallel_io import parse_ior, parse_mdtest
 from nearmetal.checks.scaling import Scaling
 from nearmetal.checks.settings import DIRECTORIES, directory_for_shell, setting
@@ -89,9 +90,6 @@ class ParallelIO(Scaling, NearmetalCheck):
             "application": launches[0].facts["program"],
         }
 
-    def _value(self, name):
-        return self.over_runs(name, lambda launch: launch.values[name])
-
 
 @rfm.simple_test
 class ior(ParallelIO):
@@ -156,13 +154,8 @@ class ior(ParallelIO):
         if not self.is_direct() and self.num_nodes == 1:
             self.perf_variables.pop("read_bandwidth", None)
 
-    @builtin.performance_function("MB/s")
-    def write_bandwidth(self):
-        return self._value("write_bandwidth")
-
-    @builtin.performance_function("MB/s")
-    def read_bandwidth(self):
-        return self._value("read_bandwidth")
+    write_bandwidth = Variable("MB/s", lambda launch: launch.values["write_bandwidth"])
+    read_bandwidth = Variable("MB/s", lambda launch: launch.values["read_bandwidth"])
 
 
 @rfm.simple_test
@@ -203,18 +196,7 @@ class mdtest(ParallelIO):
     def read_output(self, text):
         self.keep(parse_mdtest(text))
 
-    @builtin.performance_function("op/s")
-    def create_rate(self):
-        return self._value("create_rate")
-
-    @builtin.performance_function("op/s")
-    def stat_rate(self):
-        return self._value("stat_rate")
-
-    @builtin.performance_function("op/s")
-    def open_rate(self):
-        return self._value("open_rate")
-
-    @builtin.performance_function("op/s")
-    def remove_rate(self):
-        return self._value("remove_rate")
+    create_rate = Variable("op/s", lambda launch: launch.values["create_rate"])
+    stat_rate = Variable("op/s", lambda launch: launch.values["stat_rate"])
+    open_rate = Variable("op/s", lambda launch: launch.values["open_rate"])
+    remove_rate = Variable("op/s", lambda launch: launch.values["remove_rate"])

@@ -7,6 +7,7 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.output import Variable
 from nearmetal.checks.pages import LEAST, Pages
 from nearmetal.checks.parsing.osu import parse_osu
 from nearmetal.checks.parsing.pingpong import parse_imb
@@ -256,37 +257,20 @@ class pingpong(Pages, JavaSettings, NearmetalCheck):
             lambda run: run.startup_latency_us / _socket_us(run),
         )
 
-    @builtin.performance_function("us")
-    def startup_latency(self):
-        return self.over_runs(
-            "startup_latency",
-            lambda run: run.startup_latency_us,
-            lambda run: run.batches.get(1, []),
-        )
-
-    @builtin.performance_function("us")
-    def latency_1KiB(self):
-        return self.over_runs(
-            "latency_1KiB",
-            lambda run: run.latency_us(1024),
-            lambda run: run.batches.get(1024, []),
-        )
-
-    @builtin.performance_function("Gb/s")
-    def bandwidth_64KiB(self):
-        return self.over_runs(
-            "bandwidth_64KiB",
-            lambda run: run.bandwidth_gbps(65536),
-            lambda run: run.batch_gbps(65536),
-        )
-
-    @builtin.performance_function("Gb/s")
-    def peak_bandwidth(self):
-        return self.over_runs(
-            "peak_bandwidth",
-            lambda run: run.bandwidth_gbps(run.peak_up_to(LARGEST)),
-            lambda run: run.batch_gbps(run.peak_up_to(LARGEST)),
-        )
+    startup_latency = Variable(
+        "us", lambda run: run.startup_latency_us, lambda run: run.batches.get(1, [])
+    )
+    latency_1KiB = Variable(
+        "us", lambda run: run.latency_us(1024), lambda run: run.batches.get(1024, [])
+    )
+    bandwidth_64KiB = Variable(
+        "Gb/s", lambda run: run.bandwidth_gbps(65536), lambda run: run.batch_gbps(65536)
+    )
+    peak_bandwidth = Variable(
+        "Gb/s",
+        lambda run: run.bandwidth_gbps(run.peak_up_to(LARGEST)),
+        lambda run: run.batch_gbps(run.peak_up_to(LARGEST)),
+    )
 
 
 def _socket_us(run) -> float:

@@ -5,6 +5,7 @@ import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.output import Variable
 from nearmetal.checks.parsing.storage import parse_storage
 from nearmetal.checks.settings import DIRECTORIES, directory_for_shell, setting
 from nearmetal.job.launch import Launch
@@ -67,35 +68,9 @@ class storage(NearmetalCheck):
             raise SanityError(f"the repeats ran on several file systems: {', '.join(systems)}")
         self.facts = {**self.facts, "storage": systems.pop()}
 
-    def _latency(self, job):
-        return self.over_runs(job, lambda launch: launch.jobs[job].latency_us)
-
-    def _rate(self, job):
-        return self.over_runs(job, lambda launch: launch.jobs[job].rate)
-
-    def _bandwidth(self, job):
-        return self.over_runs(job, lambda launch: launch.jobs[job].mbytes_per_s)
-
-    @builtin.performance_function("us")
-    def read_latency(self):
-        return self._latency("read_latency")
-
-    @builtin.performance_function("us")
-    def write_latency(self):
-        return self._latency("write_latency")
-
-    @builtin.performance_function("IO/s")
-    def read_rate(self):
-        return self._rate("read_rate")
-
-    @builtin.performance_function("IO/s")
-    def write_rate(self):
-        return self._rate("write_rate")
-
-    @builtin.performance_function("MB/s")
-    def read_bandwidth(self):
-        return self._bandwidth("read_bandwidth")
-
-    @builtin.performance_function("MB/s")
-    def write_bandwidth(self):
-        return self._bandwidth("write_bandwidth")
+    read_latency = Variable("us", lambda launch: launch.jobs["read_latency"].latency_us)
+    write_latency = Variable("us", lambda launch: launch.jobs["write_latency"].latency_us)
+    read_rate = Variable("IO/s", lambda launch: launch.jobs["read_rate"].rate)
+    write_rate = Variable("IO/s", lambda launch: launch.jobs["write_rate"].rate)
+    read_bandwidth = Variable("MB/s", lambda launch: launch.jobs["read_bandwidth"].mbytes_per_s)
+    write_bandwidth = Variable("MB/s", lambda launch: launch.jobs["write_bandwidth"].mbytes_per_s)

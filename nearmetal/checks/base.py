@@ -48,8 +48,7 @@ class NearmetalCheck(  # type: ignore[call-arg]
     - `read_output(text)`, which parses the output (parsing/) into `self.runs`, one per repeat;
     - `requested()`, if the options do not hold all parameters of a launch;
     - `payload_bytes()` and `check_transport()`, if processes send messages;
-    - `@performance_function`s that return `self.over_launches(name, values)`, or
-      `name_variables()`, which defines such functions.
+    - each `Variable`, and `name_variables()`, which defines those whose name depends on the case.
 
     The base repeats the launches, records facts of the nodes, and refuses incomplete values.
     `self.runtime` (runtime/) builds and starts programs. It follows from the environment.

@@ -1,7 +1,6 @@
 """Variables of a link that a program measures by message size."""
 
-import reframe.core.builtins as builtin
-
+from nearmetal.checks.output import Variable
 from nearmetal.checks.versions import Plugin
 from nearmetal.job.launch import Launch
 
@@ -28,18 +27,7 @@ class Link(Plugin):
             "bandwidth_gbps": self.curve(lambda run, size: run.bandwidth_gbps[size], sizes),
         }
 
-    @builtin.performance_function("us")
-    def startup_latency(self):
-        return self.over_runs("startup_latency", lambda run: run.latency_us[min(run.latency_us)])
-
-    @builtin.performance_function("us")
-    def latency_1KiB(self):
-        return self.over_runs("latency_1KiB", lambda run: run.latency_us[1024])
-
-    @builtin.performance_function("Gb/s")
-    def bandwidth_64KiB(self):
-        return self.over_runs("bandwidth_64KiB", lambda run: run.bandwidth_gbps[65536])
-
-    @builtin.performance_function("Gb/s")
-    def peak_bandwidth(self):
-        return self.over_runs("peak_bandwidth", lambda run: max(run.bandwidth_gbps.values()))
+    startup_latency = Variable("us", lambda run: run.latency_us[min(run.latency_us)])
+    latency_1KiB = Variable("us", lambda run: run.latency_us[1024])
+    bandwidth_64KiB = Variable("Gb/s", lambda run: run.bandwidth_gbps[65536])
+    peak_bandwidth = Variable("Gb/s", lambda run: max(run.bandwidth_gbps.values()))

@@ -26,6 +26,27 @@ def all_of(runs) -> list:
     return launches
 
 
+class Variable:
+    """A variable, in the body of a check: the median over the repeats.
+
+    :arg value: function: what was read of a repeat -> the value in `unit`.
+    :arg parts: function: the same -> values of parts of the repeat, a second level of samples.
+    """
+
+    _rfm_perf_key = ""  # by this, ReFrame knows a variable
+
+    def __init__(self, unit: str, value, parts=None):
+        self.unit, self.value, self.parts = unit, value, parts
+
+    def __set_name__(self, check, name):
+        self._rfm_perf_key = name
+
+    def __call__(self, check):
+        return sn.make_performance_function(
+            check.over_runs, self.unit, self._rfm_perf_key, self.value, self.parts
+        )
+
+
 class Output(Plugin):
     """A check whose output is parsed into `self.runs`, one for each repeat."""
 
@@ -58,7 +79,7 @@ class Output(Plugin):
         return self.over_launches(name, list(map(value, self.runs)), within)
 
     def define(self, name: str, unit: str, value, parts=None) -> None:
-        """Define a variable. The arguments are those of `over_runs`."""
+        """Define a variable whose name depends on the case, as a `Variable`."""
         self.perf_variables[name] = sn.make_performance_function(
             self.over_runs, unit, name, value, parts
         )

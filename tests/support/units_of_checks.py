@@ -15,6 +15,7 @@ CHECKS = (CHECKOUT / "reframe_checks", CHECKOUT / "nearmetal" / "checks")
 #: Functions that take a unit -> position of the unit among their arguments.
 TAKES = {
     "performance_function": 0,
+    "Variable": 0,
     "make_performance_function": 1,
     "name_values": 1,
     "define": 1,
@@ -92,8 +93,8 @@ def _values(node: ast.expr, scopes: list) -> Iterator[str | None]:
         yield node.value
     elif isinstance(node, ast.Name):
         yield from _bound(node.id, scopes)
-    elif ast.unparse(node) == "problem.unit":
-        return  # the classes of problems have the texts
+    elif ast.unparse(node) in ("problem.unit", "self.unit"):
+        return  # the classes of problems, and the calls of Variable, have the texts
     else:
         yield None
 

@@ -60,12 +60,11 @@ def parameters(node):
 
 def variables(node):
     return {
-        one.name: ast.literal_eval(decorator.args[0])
+        one.targets[0].id: ast.literal_eval(one.value.args[0])
         for one in node.body
-        if isinstance(one, ast.FunctionDef)
-        for decorator in one.decorator_list
-        if isinstance(decorator, ast.Call)
-        and ast.unparse(decorator.func) == "builtin.performance_function"
+        if isinstance(one, ast.Assign)
+        and isinstance(one.value, ast.Call)
+        and ast.unparse(one.value.func) == "Variable"
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import damaged, numbers
@@ -31,6 +32,14 @@ class Link:
     gbps: float
     gbps_back: float
 
+    @property
+    def mean_gbps(self) -> float:
+        return (self.gbps + self.gbps_back) / 2
+
+    @property
+    def worse_gbps(self) -> float:
+        return min(self.gbps, self.gbps_back)
+
 
 @dataclass
 class Launch:
@@ -45,6 +54,11 @@ class Launch:
     facts: dict[str, str] = field(default_factory=dict)
     #: Parameters that the program reports.
     did: dict = field(default_factory=dict)
+
+    def of_links(self, name: str) -> list[float]:
+        """An attribute of all measurements of links."""
+        every = itertools.chain.from_iterable(self.links.values())
+        return [getattr(link, name) for link in every]
 
 
 @each_launch("links")
