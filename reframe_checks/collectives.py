@@ -1,5 +1,7 @@
 """Collective operations over message size and number of processes."""
 
+import itertools
+
 import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -13,6 +15,8 @@ from nearmetal.checks.settings import JavaSettings, setting
 
 #: Message sizes (bytes) that have variables. The curves have all sizes.
 SIZES = {"8B": 8, "64KiB": 65536}
+#: The operations on messages.
+MESSAGES = ("Alltoall", "Allreduce", "Bcast")
 
 
 @rfm.simple_test
@@ -65,7 +69,7 @@ class collectives(Pages, JavaSettings, Scaling, NearmetalCheck):
             sizes = f"3:{self.max_bytes.bit_length() - 1}"
             on_all_processes_only = ["-npmin", "1000000"]
             return self.on_each_count(
-                *("Alltoall", "Allreduce", "Bcast", "Barrier"),
+                *(*MESSAGES, "Barrier"),
                 *("-msglog", sizes, "-time", seconds, *on_all_processes_only),
             )
         return self.on_each_count("--max-time", seconds, "--max-bytes", self.max_bytes)
@@ -73,23 +77,21 @@ class collectives(Pages, JavaSettings, Scaling, NearmetalCheck):
     def name_variables(self):
         self.perf_variables = {}
         for count in self.counts:
-            for name in ("alltoall", "allreduce", "bcast"):
-                for label, size in SIZES.items():
-                    self._define(f"{name}_{label}_{count}", name, size, count)
-            self._define(f"barrier_{count}", "barrier", 0, count)
+            for name, (label, size) in itertools.product(MESSAGES, SIZES.items()):
+                self._define(f"{name.lower()}_{label}_{count}", name, size, count)
+            self._define(f"barrier_{count}", "Barrier", 0, count)
         if self.is_dry_run():
             return
         self.curves = {}
-        for count in self.counts:
-            for name in ("Alltoall", "Allreduce", "Bcast"):
-                sizes = self.runs[0][count].slowest_us[name]
-                self.curves[f"{name.lower()}_us_{count}"] = self.curve(
-                    lambda runs, size, name=name, count=count: runs[count].slowest_us[name][size],
-                    sizes,
-                )
+        for count, name in itertools.product(self.counts, MESSAGES):
+            self.curves[f"{name.lower()}_us_{count}"] = self._curve(name, count)
 
     def _define(self, variable, name, size, count):
-        self.define(variable, "us", lambda runs: runs[count].slowest_us[name.capitalize()][size])
+        self.define(variable, "us", lambda run: run.slowest_us[name][size], on=count)
+
+    def _curve(self, name, count):
+        sizes = self.runs[0][count].slowest_us[name]
+        return self.curve(lambda runs, size: runs[count].slowest_us[name][size], sizes)
 
     def read_output(self, text):
         launches = parse_collectives(text)

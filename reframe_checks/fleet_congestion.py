@@ -12,7 +12,6 @@ from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.fleet import MOST_SECONDS, Fleet
 from nearmetal.checks.fleet_values import stored_congestion, value_alone
 from nearmetal.checks.output import Variable
-from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.congestion import EXCHANGE_BYTES, LEAST_OF_99, parse_congestion
 from nearmetal.checks.settings import setting
 from nearmetal.model.congestion import KINDS, METRICS, ratios
@@ -74,6 +73,7 @@ class fleet_congestion(Fleet, NearmetalCheck):
     valid_systems = ["+fleet"]
     valid_prog_environs = ["+mpi"]
     least_nodes, needs_them_for = 4, "has two victims and two generators of traffic"
+    parse, stored_as = staticmethod(parse_congestion), "congestion"
     num_tasks_per_node = 1
     repeats = 3  # a launch takes half a minute
     tags = {"network", "fleet"}
@@ -97,19 +97,14 @@ class fleet_congestion(Fleet, NearmetalCheck):
             *("--seed", str(self.seed)),
         ]
 
-    def read_output(self, text):
-        try:
-            self.runs = parse_congestion(text)
-        except ParseError as fault:
-            raise self.with_last_words(fault) from None
-        self.expect_repeats(self.runs)
+    def stored(self, facts):
         self.record_program(self.runs[0].facts, "congestion")
-        stored = stored_congestion(self.runs, self.traffic, self._counters[0])
-        self.congestion = self.with_refused(stored)
-        self.expect_all_started()
-        if dead := stored["dead"]:
+        return stored_congestion(self.runs, self.traffic, facts)
+
+    def expect_all_measured(self, values):
+        if dead := values["dead"]:
             raise SanityError(f"failed: {_named(dead.items())}")
-        if undone := stored["undone"]:
+        if undone := values["undone"]:
             some = list(undone.items())[:5]
             raise SanityError(
                 f"not all slots were done: {_named(some)}. A node was slow or hung for a while: "

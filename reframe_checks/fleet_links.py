@@ -11,7 +11,6 @@ from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.fleet import MOST_SECONDS, Fleet, known_switches
 from nearmetal.checks.fleet_values import of_nodes, spread, stored_links
 from nearmetal.checks.output import Variable
-from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.links import parse_links
 from nearmetal.checks.settings import setting
 from nearmetal.model.round_robin import LEAST_SLOT, rounds_in, rounds_of
@@ -47,6 +46,7 @@ class fleet_links(Fleet, NearmetalCheck):
 
     valid_systems = ["+fleet"]
     valid_prog_environs = ["+mpi"]
+    parse, stored_as = staticmethod(parse_links), "links"
     num_tasks_per_node = 1
     repeats = 3  # a launch takes a minute
     tags = {"network", "fleet"}
@@ -78,16 +78,11 @@ class fleet_links(Fleet, NearmetalCheck):
             *("--alone", str(int(self.traffic == "alone"))),
         ]
 
-    def read_output(self, text):
-        try:
-            self.runs = parse_links(text)
-        except ParseError as fault:
-            raise self.with_last_words(fault) from None
-        self.expect_repeats(self.runs)
-        links = stored_links(self.runs, self._counters[0], known_switches())
-        self.links = self.with_refused(links)
-        self.expect_all_started()
-        if dead := links["dead"]:
+    def stored(self, facts):
+        return stored_links(self.runs, facts, known_switches())
+
+    def expect_all_measured(self, values):
+        if dead := values["dead"]:
             pair, reasons = next(iter(dead.items()))
             raise SanityError(
                 f"{len(dead)} links failed in every repeat, the first one of {pair} "

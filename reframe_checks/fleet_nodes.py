@@ -9,7 +9,6 @@ from reframe.core.exceptions import SanityError
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.fleet import MOST_SECONDS, Fleet, known_switches
 from nearmetal.checks.fleet_values import spread_of_nodes, stored_nodes
-from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.settings import setting
 from nearmetal.model.node_metrics import LEAST_NOISE
@@ -49,6 +48,7 @@ class fleet_nodes(Fleet, NearmetalCheck):
 
     valid_systems = ["+fleet"]
     valid_prog_environs = ["+mpi"]
+    parse, stored_as = staticmethod(parse_nodes), "node_values"
     num_tasks_per_node = processes_on_each = 2
     bound_to = "none"  # the job has the nodes, and the program binds its threads itself
     repeats = 3  # fresh launches; a node's value is that of the quickest
@@ -70,16 +70,11 @@ class fleet_nodes(Fleet, NearmetalCheck):
             *("--at-once", str(self.at_once), "--megabytes", str(self.megabytes)),
         ]
 
-    def read_output(self, text):
-        try:
-            self.runs = parse_nodes(text)
-        except ParseError as fault:
-            raise self.with_last_words(fault) from None
-        self.expect_repeats(self.runs)
+    def stored(self, facts):
         self.record_program(self.runs[0].facts, "nodes")
-        values = stored_nodes(self.runs, self._counters[0], known_switches())
-        self.node_values = self.with_refused(values)
-        self.expect_all_started()
+        return stored_nodes(self.runs, facts, known_switches())
+
+    def expect_all_measured(self, values):
         if dead := values["dead"]:
             node, failed = next(iter(dead.items()))
             name, why = next(iter(failed.items()))

@@ -87,8 +87,5 @@ class hpcg(Application):
     def name_variables(self):
         super().name_variables()
         for count in self.counts:
-            self.define(
-                f"bandwidth_{self.size}_{count}",
-                "MB/s",
-                lambda runs, count=count: runs[count].mbytes_per_s,
-            )
+            name = f"bandwidth_{self.size}_{count}"
+            self.define(name, "MB/s", lambda run: run.mbytes_per_s, on=count)

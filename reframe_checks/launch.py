@@ -60,8 +60,6 @@ class launch(Scaling, NearmetalCheck):
     def name_variables(self):
         self.perf_variables = {}
         for count in self.counts:
-            self.define(f"launch_{count}", "s", lambda runs, count=count: runs[count].seconds)
+            self.define(f"launch_{count}", "s", lambda run: run.seconds, on=count)
         for count in self.counts:
-            self.define(
-                f"mpi_init_{count}", "s", lambda runs, count=count: runs[count].mpi_init_seconds
-            )
+            self.define(f"mpi_init_{count}", "s", lambda run: run.mpi_init_seconds, on=count)

@@ -76,7 +76,7 @@ class npb_mz(Hybrid, npb_base):
             return
         for count in self.counts:
             name = f"elapsed_{self.npb_class}_{self.called(count)}"
-            self.define(name, "s", lambda runs, count=count: runs[count].seconds)
+            self.define(name, "s", lambda run: run.seconds, on=count)
 
     def read_output(self, text):
         super().read_output(text)

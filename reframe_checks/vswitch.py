@@ -211,13 +211,9 @@ class vswitch(Payload, NearmetalCheck):
             name = f"{size}_{self.processes}_guests_{count}"
             if problem:
                 value = problem.value["value"]
-                self.define(
-                    f"{problem.quantity}_{name}",
-                    problem.unit,
-                    lambda runs, count=count, value=value: value(runs[count]),
-                )
+                self.define(f"{problem.quantity}_{name}", problem.unit, value, on=count)
             else:
-                self.define(f"mops_{name}", "Mop/s", lambda runs, count=count: runs[count].mops)
+                self.define(f"mops_{name}", "Mop/s", lambda run: run.mops, on=count)
         for count in self.counts[:-1]:
             self.define(
                 f"{kept}_{size}_{self.processes}_guests_{count}",

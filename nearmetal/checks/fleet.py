@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
@@ -14,6 +14,7 @@ from reframe.core.logging import getlogger
 from nearmetal.checks import all_nodes
 from nearmetal.checks.fleet_values import switches_of
 from nearmetal.checks.parsing import ParseError
+from nearmetal.checks.provenance import Nodes
 from nearmetal.checks.versions import Plugin
 from nearmetal.cluster import answers
 from nearmetal.cluster.ask import Asker
@@ -61,6 +62,9 @@ class Fleet(Plugin):
 
     #: Fewest nodes that the check needs, and for what.
     least_nodes, needs_them_for = LEAST_NODES, "compares nodes with each other"
+    #: Parser of the program's output, and the variable that stores the sweep.
+    parse: Callable[[str], list]
+    stored_as = ""
     #: Processes that the program needs on each node.
     processes_on_each = 1
     #: Name of each node's switch, in the order of Slurm; (): not known.
@@ -212,28 +216,33 @@ class Fleet(Plugin):
     def nodes_that_start(self):
         return super().nodes_that_start() - len(self.refused_nodes())
 
-    def with_refused(self, values: dict) -> dict:
-        """What is stored of a sweep, and the nodes that did not take part."""
-        nodes = self.refused_nodes()
-        if not nodes:
-            return values
-        return {**values, "refused": nodes}
-
-    def expect_all_started(self) -> None:
-        """Raise SanityError if a node does not start the program."""
-        if nodes := self.refused_nodes():
-            node, reason = next(iter(nodes.items()))
+    def read_output(self, text):
+        try:
+            self.runs = self.parse(text)
+        except ParseError as fault:
+            if not (words := last_words(self._read(self.stderr, missing=""))):
+                raise
+            raise ParseError(f"{fault}; the last words: {words}") from None
+        self.expect_repeats(self.runs)
+        values = self.stored(self._counters[0])
+        refused_nodes = self.refused_nodes()
+        if refused_nodes:
+            setattr(self, self.stored_as, {**values, "refused": refused_nodes})
+            node, reason = next(iter(refused_nodes.items()))
             raise SanityError(
-                f"{len(nodes)} of {self.num_nodes} nodes do not start the program, the "
+                f"{len(refused_nodes)} of {self.num_nodes} nodes do not start the program, the "
                 f"first one is {node} ({reason}): `nearmetal fleet` names all of them"
             )
+        setattr(self, self.stored_as, values)
+        self.expect_all_measured(values)
 
-    def with_last_words(self, fault: ParseError) -> ParseError:
-        """The fault of an output, with what srun and the nodes said (`last_words`)."""
-        words = last_words(self._read(self.stderr, missing=""))
-        if not words:
-            return ParseError(str(fault))
-        return ParseError(f"{fault}; the last words: {words}")
+    def stored(self, facts: Nodes) -> dict:
+        """What is stored of the sweep."""
+        raise NotImplementedError
+
+    def expect_all_measured(self, values: dict) -> None:
+        """Raise SanityError if something was not measured in any repeat."""
+        raise NotImplementedError
 
     def factors(self) -> dict[str, str]:
         """The factors of every check, and the nodes that are left out."""

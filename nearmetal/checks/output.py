@@ -26,6 +26,11 @@ def all_of(runs) -> list:
     return launches
 
 
+def _of_launch(function, count: int):
+    """A function of a round that is one of its launch on this count."""
+    return lambda launches: function(launches[count])
+
+
 class Variable:
     """A variable, in the body of a check: the median over the repeats.
 
@@ -78,8 +83,13 @@ class Output(Plugin):
             within = list(map(parts, self.runs))
         return self.over_launches(name, list(map(value, self.runs)), within)
 
-    def define(self, name: str, unit: str, value, parts=None) -> None:
-        """Define a variable whose name depends on the case, as a `Variable`."""
+    def define(self, name: str, unit: str, value, parts=None, on: int | None = None) -> None:
+        """Define a variable whose name depends on the case, as a `Variable`.
+
+        :arg on: the count of `rounds` whose launch the functions take; None: they take the round.
+        """
+        if on is not None:
+            value, parts = _of_launch(value, on), parts and _of_launch(parts, on)
         self.perf_variables[name] = sn.make_performance_function(
             self.over_runs, unit, name, value, parts
         )

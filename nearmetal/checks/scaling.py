@@ -178,7 +178,7 @@ class Scaling(Payload):
         return [self.placed(self.counts[0], components=self.components, **step)]
 
     def name_values(
-        self, quantity: str, unit: str, size: str, value, parts=lambda run: (), rate=None
+        self, quantity: str, unit: str, size: str, value, parts=None, rate=None
     ) -> None:
         """Define variables such as `mops_B_8` and `efficiency_B_8`.
 
@@ -199,12 +199,7 @@ class Scaling(Payload):
 
         self.perf_variables: dict = {}
         for count in self.counts:
-            self.define(
-                f"{quantity}_{size}_{self.called(count)}",
-                unit,
-                lambda runs, count=count: value(runs[count]),
-                lambda runs, count=count: parts(runs[count]),
-            )
+            self.define(f"{quantity}_{size}_{self.called(count)}", unit, value, parts, on=count)
         for count in self.counts[:-1]:
             self.define(
                 f"efficiency_{size}_{self.called(count)}",
