@@ -28,7 +28,7 @@ from tabulate import tabulate
 from bench import fleet_nodes
 from bench.__main__ import interval
 from nearmetal.checks.fleet_values import stored_links
-from nearmetal.checks.parsing.links import Launch, Link
+from nearmetal.checks.parsing.links import Link, Links
 from nearmetal.fleet import findings
 from nearmetal.fleet.sweep import Sweep
 from nearmetal.model import round_robin
@@ -337,7 +337,7 @@ def stored_bytes(nodes: int, rounds: int, noise: float) -> int:
     for pair in round_robin.pairs(nodes, rounds):
         us, there, back = map(float, np.exp(noise * rng.standard_normal(3)))
         found[pair] = [Link(20 * us, 9 * there, 9 * back)]
-    launches = [Launch(names, found, did={"rounds": rounds})] * REPEATS
+    launches = [Links({}, {"rounds": rounds}, names, found)] * REPEATS
     return len(orjson.dumps(stored_links(launches, {}, {})))
 
 

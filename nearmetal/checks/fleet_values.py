@@ -40,7 +40,7 @@ def spread_of_nodes(values: Sequence[float]) -> float:
     return max(0.01, spread(values))
 
 
-def of_nodes(launch: links.Launch, name: str, back: str) -> list[float]:
+def of_nodes(launch: links.Links, name: str, back: str) -> list[float]:
     """Of each node, and of each direction of its messages, the median over its links.
 
     :arg name: attribute of a link: from the first rank of a pair to the second.
@@ -116,7 +116,7 @@ def _sweep(
 
 
 def stored_links(
-    launches: Sequence[links.Launch], facts: Nodes, switches: Mapping[str, str]
+    launches: Sequence[links.Links], facts: Nodes, switches: Mapping[str, str]
 ) -> dict:
     """The values of all links.
 
@@ -151,7 +151,7 @@ def stored_links(
 
 
 def stored_nodes(
-    launches: Sequence[nodes.Launch], facts: Nodes, switches: Mapping[str, str]
+    launches: Sequence[nodes.OnNodes], facts: Nodes, switches: Mapping[str, str]
 ) -> dict:
     """The values of all nodes.
 
@@ -189,7 +189,7 @@ def value_alone(metric: str, us: float) -> float:
     return us
 
 
-def stored_congestion(launches: Sequence[congestion.Launch], kind: str, facts: Nodes) -> dict:
+def stored_congestion(launches: Sequence[congestion.Congestion], kind: str, facts: Nodes) -> dict:
     """The roles of all nodes and the ratios of the victims.
 
     `ratios` are by metric the medians over the launches, of each victim; None: none. `dead` are the
@@ -217,7 +217,7 @@ def stored_congestion(launches: Sequence[congestion.Launch], kind: str, facts: N
     }
 
 
-def _of_victims(launches: Sequence[congestion.Launch], metric: str) -> list[float | None]:
+def _of_victims(launches: Sequence[congestion.Congestion], metric: str) -> list[float | None]:
     """The median ratio of each victim, to four digits; None without any."""
     of_launches = [launch.ratios(metric) for launch in launches]
     medians: list[float | None] = []

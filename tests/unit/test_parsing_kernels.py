@@ -262,7 +262,7 @@ def test_damaged_noise(damage, facts):
 
 def test_hpcc():
     [run] = parse_hpcc(recorded("hpcc"))
-    assert run.processes == 2 and run.n == 1408 and run.library == "HPCC 1.5.0"
+    assert run.processes == 2 and run.n == 1408 and run.facts["application"] == "HPCC 1.5.0"
     assert set(run.values) == set(VARIABLES) and all(value > 0 for value in run.values.values())
     assert 1 < run.hpl_of_dgemm < 130 and run.matrix_bytes == 8 * 1408**2
     assert len(parse_hpcc(recorded("hpcc") * 2)) == 2

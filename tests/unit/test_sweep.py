@@ -20,7 +20,7 @@ from nearmetal import results
 from nearmetal.checks import fleet_values
 from nearmetal.checks.disturbance import without_usage
 from nearmetal.checks.parsing import ParseError
-from nearmetal.checks.parsing.links import SILENT, Launch, Link, parse_links
+from nearmetal.checks.parsing.links import SILENT, Link, Links, parse_links
 from nearmetal.checks.provenance import odd_facts
 from nearmetal.fleet import sweep
 from nearmetal.fleet.render import Swept
@@ -481,7 +481,7 @@ def test_variables_tell_the_worst_node_and_the_spread():
     }
     for pair in [pair for pair in links if 2 in pair]:
         links[pair] = [Link(40, 9, 4) if pair[0] == 2 else Link(40, 4, 9)]
-    launch = Launch(tuple("abcdef"), links)
+    launch = Links({}, {}, tuple("abcdef"), links)
     us = fleet_values.of_nodes(launch, "latency_us", "latency_us")
     assert max(us) == 40 and sorted(us)[-3] < 22
     # Node 2 receives at 4 Gb/s, and sends at 9.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import OTHERS, ParseError, cut_off, damaged, numbers
 from nearmetal.checks.parsing.imb import imb_call, imb_sizes
-from nearmetal.checks.parsing.output import END, IMB_END, IMB_START, Output, each_launch
+from nearmetal.checks.parsing.output import END, IMB_END, IMB_START, Launch, Output, each_launch
 
 OPERATIONS = ("Alltoall", "Allreduce", "Bcast", "Barrier")
 COLUMNS = ["#repetitions", "t_min[usec]", "t_max[usec]", "t_avg[usec]"]
@@ -16,18 +16,12 @@ METHOD = "iterations min_iterations max_time max_bytes"
 
 
 @dataclass
-class CollectivesRun:
-    """One complete launch."""
-
-    processes: int = 0
+class CollectivesRun(Launch):
+    processes: int
     #: t_max by operation and bytes (Barrier: 0)
     slowest_us: dict[str, dict[int, float]] = field(default_factory=dict)
-    #: ``# nearmetal <key>: <value>``; none from IMB
-    facts: dict[str, str] = field(default_factory=dict)
     #: Least number of bytes that processes must exchange.
     payload_bytes: float = 0
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -56,7 +50,7 @@ def parse_collectives(output: Output) -> CollectivesRun:
         raise damaged(
             f"the tables {', '.join(rows)} on {sorted(counts)} processes are not from one launch"
         )
-    run = CollectivesRun(counts.pop())
+    run = CollectivesRun({}, {}, counts.pop())
     if output.ours:
         _check_ours(run, output, rows)
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from nearmetal.checks.parsing import damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch, hosts_of, reason_of
+from nearmetal.checks.parsing.output import Launch, Output, each_launch, hosts_of, reason_of
 from nearmetal.model.congestion import NAMES
 
 STATES = ALONE, TRAFFIC = "alone", "traffic"
@@ -46,9 +46,7 @@ class Tail:
 
 
 @dataclass
-class Launch:
-    """One complete launch."""
-
+class Congestion(Launch):
     #: Host of each rank.
     nodes: tuple[str, ...]
     #: Ranks, in the order of the shuffle.
@@ -63,9 +61,6 @@ class Launch:
     pauses: dict[int, float] = field(default_factory=dict)
     #: Rank -> why, for each slot that was not done.
     failed: dict[int, list[str]] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
 
     @cached_property
     def ranks_of_victims(self) -> frozenset[int]:
@@ -199,7 +194,7 @@ LINES = {
 
 
 @each_launch("congestion")
-def parse_congestion(output: Output) -> Launch:
+def parse_congestion(output: Output) -> Congestion:
     """Every launch in the output of ``src/congestion.c``, in order.
 
     A node that failed is a result. Raises ParseError on truncated or damaged output.
@@ -210,7 +205,7 @@ def parse_congestion(output: Output) -> Launch:
     victims = _victims(
         facts["victims"], len(nodes), numbers.whole(words["victims"], "the victims", 2)
     )
-    launch = Launch(nodes, victims, facts=facts, did=did)
+    launch = Congestion(facts, did, nodes, victims)
     rounds = numbers.whole(words["rounds"], "the number of rounds", 1)
     # Before any list of that length is made: digits of a count may be damaged.
     output.expect_lines_for(len(NAMES) * len(STATES) * len(nodes) * rounds)
@@ -233,7 +228,7 @@ def _victims(text: str, ranks: int, count: int) -> tuple[int, ...]:
     return victims
 
 
-def _parse_line(line: str, launch: Launch, rounds: int) -> tuple[tuple, object]:
+def _parse_line(line: str, launch: Congestion, rounds: int) -> tuple[tuple, object]:
     """(what a line is of, its values or the reason why there are none). Raises ParseError."""
     words = line.split()
     kind = words[0]
@@ -251,7 +246,7 @@ def _parse_line(line: str, launch: Launch, rounds: int) -> tuple[tuple, object]:
     return (kind, rank, *key[2:]), read(values)
 
 
-def _is_slot(key: list[str], launch: Launch, rounds: int) -> bool:
+def _is_slot(key: list[str], launch: Congestion, rounds: int) -> bool:
     """Whether a line's first words are of a slot, or of the tail of slots."""
     kind, rank, metric, *further = key
     of_victim = int(rank) in launch.ranks_of_victims
@@ -264,7 +259,7 @@ def _is_slot(key: list[str], launch: Launch, rounds: int) -> bool:
     return set(further) <= set(STATES)
 
 
-def _store(launch: Launch, results: dict[tuple, object], rounds: int) -> None:
+def _store(launch: Congestion, results: dict[tuple, object], rounds: int) -> None:
     """Store what was printed of each slot, and why there is nothing of others. Raises
     ParseError."""
     answering = {key[1] for key in results}
@@ -293,7 +288,7 @@ def _slots(results: dict[tuple, object], key: tuple, rounds: int, *state: str) -
     return [results.get((*key, str(number), *state)) for number in range(rounds)]
 
 
-def _store_victim(launch: Launch, key: Key, slots: dict[int, Slot], tail: object) -> None:
+def _store_victim(launch: Congestion, key: Key, slots: dict[int, Slot], tail: object) -> None:
     if bool(slots) != isinstance(tail, Tail):
         raise damaged(f"victim {key[1]} has lost its tail of {key[0]}")
     if isinstance(tail, Tail):
@@ -302,7 +297,7 @@ def _store_victim(launch: Launch, key: Key, slots: dict[int, Slot], tail: object
         launch.means[key] = {number: slot.us_mean for number, slot in slots.items()}
 
 
-def _done(launch: Launch, rank: int, slots: list) -> dict:
+def _done(launch: Congestion, rank: int, slots: list) -> dict:
     """Round -> values of the slots that were done. Raises ParseError."""
     done = {}
     for number, slot in enumerate(slots):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, cut_off, damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch, fact
+from nearmetal.checks.parsing.output import Launch, Output, each_launch, fact
 
 #: Lines of the table that count something, and our names for them.
 COUNTS = {
@@ -20,10 +20,8 @@ NEEDED = (*COUNTS, "Time in seconds", "Verification")
 KNOWN = {*NEEDED, "Largest error", "Largest residual"}
 
 
-@dataclass(frozen=True)
-class EigenRun:
-    """One complete and verified launch."""
-
+@dataclass
+class EigenRun(Launch):
     processes: int
     #: Grid points in each of three directions.
     side: int
@@ -38,9 +36,6 @@ class EigenRun:
     seconds: float
     #: Threads of the BLAS, on the process with the fewest.
     threads: int
-    facts: dict[str, str] = field(default_factory=dict)
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
 
     @property
     def payload_bytes(self) -> float | None:
@@ -69,9 +64,7 @@ def parse_eigen(output: Output) -> EigenRun:
     threads = _threads(output.lines)
     did = {name: counts[name] for name in ("processes", "side", "points")}
     seconds = numbers.positive(table["Time in seconds"], "eigen: Time in seconds")
-    run = EigenRun(
-        **counts, seconds=seconds, threads=threads, facts=facts, did={**did, "threads": threads}
-    )
+    run = EigenRun(facts, {**did, "threads": threads}, **counts, seconds=seconds, threads=threads)
     _check_payload(run)
     return run
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch
+from nearmetal.checks.parsing.output import Launch, Output, each_launch
 
 #: Largest relative drift of the total energy in a run at constant energy. A correct run has 0.02 %
 #: or less.
@@ -34,10 +34,8 @@ FIGURES = {
 WIDTH = 15
 
 
-@dataclass(frozen=True)
-class GromacsRun:
-    """One complete launch that conserved its energy."""
-
+@dataclass
+class GromacsRun(Launch):
     processes: int
     atoms: int
     steps: int
@@ -47,10 +45,7 @@ class GromacsRun:
     potential: float
     #: Least number of bytes that processes exchanged.
     payload_bytes: int
-    facts: dict[str, str]
     parts: tuple = ()
-    #: Parameters that the log reports.
-    did: dict = field(default_factory=dict)
 
 
 @each_launch("GROMACS", r" *:-\) GROMACS - gmx mdrun", "log of GROMACS")
@@ -79,14 +74,14 @@ def parse_gromacs(output: Output) -> GromacsRun:
         "nsteps": _asked_steps(output, steps),
     }
     return GromacsRun(
+        _facts(output.text),
+        did,
         processes,
         atoms,
         steps,
         _rate(figures, steps),
         potential,
         _payload(output, processes, steps),
-        _facts(output.text),
-        did=did,
     )
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from nearmetal.checks.parsing import ParseError, bounded, cut_off, damaged, numbers
-from nearmetal.checks.parsing.output import expect_equal
+from nearmetal.checks.parsing.output import Launch, expect_equal
 
 #: Our variable -> HPCC's key, and the factor to our unit.
 VARIABLES = {
@@ -49,19 +49,13 @@ BODY = {
 }
 
 
-@dataclass(frozen=True)
-class HpccRun:
-    """One complete and successful launch."""
-
+@dataclass
+class HpccRun(Launch):
     processes: int
     #: Order of HPL's matrix.
     n: int
     #: By the names of VARIABLES.
     values: dict[str, float]
-    #: HPCC's version.
-    library: str
-    #: Parameters that HPCC reports.
-    did: dict
     #: Number of launches at once that this is the sum of.
     instances: int = 1
 
@@ -152,7 +146,7 @@ def _parse_summary(text: str, body: str) -> HpccRun:
     _check_body(figures, body)
     version = ".".join(figures.get(f"Version{part}", "?") for part in ("Major", "Minor", "Micro"))
     did = {"processes": processes, "block": block, "n": n}
-    return HpccRun(processes, n, values, f"HPCC {version}", did)
+    return HpccRun({"application": f"HPCC {version}"}, did, processes, n, values)
 
 
 def _check_hpl(figures: dict[str, str], n: int) -> None:

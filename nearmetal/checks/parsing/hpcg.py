@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch
+from nearmetal.checks.parsing.output import Launch, Output, each_launch
 
 #: HPCG prints six significant digits.
 DIGITS = 1e-5
@@ -29,10 +29,8 @@ PARTS = ("DDOT", "WAXPBY", "SpMV", "MG")
 EXCHANGES = 3
 
 
-@dataclass(frozen=True)
-class HpcgRun:
-    """One complete launch that HPCG calls valid."""
-
+@dataclass
+class HpcgRun(Launch):
     processes: int
     #: The rating, Gflop/s.
     rate: float
@@ -42,10 +40,7 @@ class HpcgRun:
     seconds: float
     #: Least number of bytes that processes exchanged.
     payload_bytes: int
-    facts: dict[str, str]
     parts: tuple = ()
-    #: Parameters that HPCG reports.
-    did: dict = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -154,13 +149,13 @@ def parse_hpcg(output: Output) -> HpcgRun:
         **dict(zip(("nx", "ny", "nz"), problem.local)),
     }
     return HpcgRun(
+        {"application": f"HPCG {version}, {code} code"},
+        did,
         problem.processes,
         _rating(report, problem, solver),
         _bandwidth(report, solver),
         report.positive(f"{TIME}Total"),
         EXCHANGES * solver.iterations * 2 * 8 * problem.faces,
-        {"application": f"HPCG {version}, {code} code"},
-        did=did,
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch
+from nearmetal.checks.parsing.output import Launch, Output, each_launch
 
 #: Energy of an atom in the initial lattice, from LAMMPS's own log of in.lj (any size).
 LATTICE_ENERGY = -6.7733681
@@ -30,10 +30,8 @@ FIGURES = {
 }
 
 
-@dataclass(frozen=True)
-class LammpsRun:
-    """One complete launch with correct energies."""
-
+@dataclass
+class LammpsRun(Launch):
     processes: int
     atoms: int
     steps: int
@@ -45,9 +43,6 @@ class LammpsRun:
     parts: list[float]
     #: Least number of bytes that processes exchanged.
     payload_bytes: int
-    facts: dict[str, str]
-    #: Parameters that LAMMPS reports.
-    did: dict = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -94,6 +89,8 @@ def parse_lammps(output: Output) -> LammpsRun:
     _check_energies(rows)
     version = re.match(r"LAMMPS \((.*)\)", output.lines[0])
     return LammpsRun(
+        {"application": f"LAMMPS {version[1] if version else 'unknown'}"},
+        {"processes": processes, "cells": round(cells), "steps": steps, "atoms": atoms},
         processes,
         atoms,
         steps,
@@ -101,8 +98,6 @@ def parse_lammps(output: Output) -> LammpsRun:
         rows[-1][3],
         _rates(rows, seconds),
         _payload(figures, grid, edges[0], atoms, steps),
-        {"application": f"LAMMPS {version[1] if version else 'unknown'}"},
-        {"processes": processes, "cells": round(cells), "steps": steps, "atoms": atoms},
     )
 
 

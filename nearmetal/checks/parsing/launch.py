@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, numbers
-from nearmetal.checks.parsing.output import Output, each_launch, words_of
+from nearmetal.checks.parsing.output import Launch, Output, each_launch, words_of
 
 
-@dataclass(frozen=True)
-class Launch:
-    """One complete launch."""
-
+@dataclass
+class Start(Launch):
     processes: int
     #: From the launcher's call to the end of MPI_Init on the first process.
     seconds: float
     #: Within MPI_Init, on the slowest process.
     mpi_init_seconds: float
-    facts: dict[str, str] = field(default_factory=dict)
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
 
 
 @each_launch("launch")
-def parse_launch(output: Output) -> Launch:
+def parse_launch(output: Output) -> Start:
     """Every launch in the output of ``src/launch.c``, in order. Raises ParseError on truncated or
     non-numeric results."""
     facts = output.facts("mpi_library", "compiler", "launch")
@@ -38,4 +33,4 @@ def parse_launch(output: Output) -> Launch:
     seconds = numbers.positive(words["since_asked_s"], "the time since the launcher was called")
     within = numbers.positive(words["mpi_init_s"], "the time within MPI_Init")
     output.expect_ranks(facts, processes)
-    return Launch(processes, seconds, within, facts, {"ranks": processes})
+    return Start(facts, {"ranks": processes}, processes, seconds, within)

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch, hosts_of, reason_of
+from nearmetal.checks.parsing.output import Launch, Output, each_launch, hosts_of, reason_of
 from nearmetal.model.round_robin import pairs
 
 #: Why a pair has no values although nothing was printed of it.
@@ -42,18 +42,13 @@ class Link:
 
 
 @dataclass
-class Launch:
-    """One complete launch."""
-
+class Links(Launch):
     #: Host of each rank.
     nodes: tuple[str, ...]
     #: Values of a pair, one for each repeat that was done.
     links: dict[Pair, list[Link]] = field(default_factory=dict)
     #: Why a repeat was not done, one for each such repeat.
     failed: dict[Pair, list[str]] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
 
     def of_links(self, name: str) -> list[float]:
         """An attribute of all measurements of links."""
@@ -62,13 +57,13 @@ class Launch:
 
 
 @each_launch("links")
-def parse_links(output: Output) -> Launch:
+def parse_links(output: Output) -> Links:
     """Every launch in the output of ``src/links.c``, in order.
 
     A pair that failed is a result. Raises ParseError on truncated or damaged output.
     """
     facts, words, did = output.on_nodes("seconds repeats rounds alone bytes")
-    launch = Launch(hosts_of(facts), facts=facts, did=did)
+    launch = Links(facts, did, hosts_of(facts))
     ranks = len(launch.nodes)
     repeats = numbers.whole(words["repeats"], "the number of repeats", 1)
     rounds = numbers.whole(words["rounds"], "the number of rounds", 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch
+from nearmetal.checks.parsing.output import Launch, Output, each_launch
 
 FIGURES = {
     "processors": r"^Info: Running on (\d+) processors, (\d+) nodes",
@@ -17,10 +17,8 @@ FIGURES = {
 }
 
 
-@dataclass(frozen=True)
-class NamdRun:
-    """One complete launch with finite energies."""
-
+@dataclass
+class NamdRun(Launch):
     processes: int
     #: Mean of NAMD's benchmark times.
     seconds_a_step: float
@@ -30,11 +28,8 @@ class NamdRun:
     step: int
     potential: float
     atoms: int
-    facts: dict[str, str]
     #: NAMD does not report it.
     payload_bytes: None = None
-    #: Parameters that NAMD reports.
-    did: dict = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -61,14 +56,14 @@ def parse_namd(output: Output) -> NamdRun:
         did["input"] = configuration[1].rpartition("/")[2]
     version = re.match(r"Info: NAMD (.*)", output.lines[0])
     return NamdRun(
+        {"application": f"NAMD {version[1] if version else 'unknown'}"},
+        did,
         processes,
         sum(seconds) / len(seconds),
         [1 / time for time in seconds],
         int(energies[0]["TS"]),
         energies[0]["POTENTIAL"],
         numbers.whole(figures["ATOMS"][1], "the atoms of NAMD", 1),
-        {"application": f"NAMD {version[1] if version else 'unknown'}"},
-        did=did,
     )
 
 

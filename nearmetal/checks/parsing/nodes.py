@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch, ranks_of, reason_of, words_of
+from nearmetal.checks.parsing.output import (
+    Launch,
+    Output,
+    each_launch,
+    ranks_of,
+    reason_of,
+    words_of,
+)
 from nearmetal.model.node_metrics import NAMES
 
 #: Why a node has no value although nothing was printed of it.
@@ -17,9 +24,7 @@ Key = tuple[int, int, str]
 
 
 @dataclass
-class Launch:
-    """One complete launch."""
-
+class OnNodes(Launch):
     #: Hosts, in the order of their first ranks.
     nodes: tuple[str, ...]
     #: CPUs that each node allows the program; -1: the kernel did not say.
@@ -28,9 +33,6 @@ class Launch:
     values: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     #: The same -> why a repeat was not done, one for each such repeat.
     failed: dict[tuple[str, int], list[str]] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
 
     def of_nodes(self, metric: str) -> dict[int, float]:
         """Number of a node -> the mean of its values; nodes without a value are left out."""
@@ -42,7 +44,7 @@ class Launch:
 
 
 @each_launch("nodes")
-def parse_nodes(output: Output) -> Launch:
+def parse_nodes(output: Output) -> OnNodes:
     """Every launch in the output of ``src/nodes.c``, in order.
 
     A node that failed is a result. Raises ParseError on truncated or damaged output.
@@ -52,7 +54,7 @@ def parse_nodes(output: Output) -> Launch:
     # Facts of ranks are words, which nothing else confirms.
     if len(hosts) != did["nodes"]:
         raise damaged(f"the ranks ran on {len(hosts)} hosts, but nodes measured {did['nodes']:g}")
-    launch = Launch(tuple(hosts), tuple(hosts.values()), facts=facts, did=did)
+    launch = OnNodes(facts, did, tuple(hosts), tuple(hosts.values()))
     repeats = numbers.whole(words["repeats"], "the number of repeats", 1)
     # Before any list of that length is made: digits of a count may be damaged.
     output.expect_lines_for(len(NAMES) * len(hosts) * repeats)

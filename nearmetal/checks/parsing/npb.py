@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, bounded, cut_off, damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch, fact, hosts_of, parts
+from nearmetal.checks.parsing.output import Launch, Output, each_launch, fact, hosts_of, parts
 
 #: Lines of the table, as `print_results` of NPB 3 writes them.
 TABLE = re.compile(
@@ -32,9 +32,7 @@ HEAD = re.compile(r"(?:Total number|Number) of (?:active )?processes: +(\d+)")
 
 
 @dataclass
-class NpbRun:
-    """One complete and verified launch."""
-
+class NpbRun(Launch):
     #: Such as ``CG``.
     kernel: str
     #: S, W, A, B, C, ...
@@ -46,12 +44,8 @@ class NpbRun:
     mops: float
     #: Threads of all processes; 0 from programs without OpenMP.
     threads: int = 0
-    #: ``# nearmetal <key>: <value>``; none from the official programs.
-    facts: dict[str, str] = field(default_factory=dict)
     #: Seconds of each iteration on rank 0; none from the official programs.
     iterations: list[float] = field(default_factory=list)
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
     #: Size of the problem, and number of iterations.
     size: tuple[str, str] = ("", "")
     #: Rounding of `seconds`.
@@ -91,13 +85,14 @@ def _parse_launches(output: Output) -> NpbRun:
     output.program = kernel
     processes = numbers.whole(table["Total processes"], f"{kernel}: Total processes", 1)
     run = NpbRun(
+        {},
+        {"kernel": kernel, "class": table["Class"], "processes": processes},
         kernel,
         table["Class"],
         processes,
         _seconds(kernel, table),
         numbers.positive(table["Mop/s total"], f"{kernel}: Mop/s total"),
         numbers.whole(table.get("Total threads", "0"), f"{kernel}: total threads"),
-        did={"kernel": kernel, "class": table["Class"], "processes": processes},
         size=(table["Size"], table["Iterations"]),
         rounding=numbers.unit(table["Time in seconds"]) / 2,
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch
+from nearmetal.checks.parsing.output import Launch, Output, each_launch
 
 #: Largest sum of the forces over all atoms, in atomic units per component. The exact sum is zero,
 #: and six decimals are printed.
@@ -28,10 +28,8 @@ ROW = re.compile(
 ATOM = re.compile(r"^ *\d+ [A-Z][a-z]? +\d+\.\d{4} " + 3 * r" +-?\d+\.\d{8}", re.M)
 
 
-@dataclass(frozen=True)
-class NwchemRun:
-    """One complete launch."""
-
+@dataclass
+class NwchemRun(Launch):
     processes: int
     #: Time of SCF, MP2 energy and gradient.
     seconds: float
@@ -39,12 +37,9 @@ class NwchemRun:
     energy: float
     #: x, y and z of each atom, Hartree/Bohr
     gradient: list[tuple[float, ...]]
-    facts: dict[str, str]
     parts: tuple = ()
     #: NWChem does not report it.
     payload_bytes: None = None
-    #: Parameters that NWChem reports.
-    did: dict = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -80,12 +75,12 @@ def parse_nwchem(output: Output) -> NwchemRun:
     version = re.search(r"\(NWChem\) (\S+)", output.lines[0])
     processes = numbers.whole(figures["nproc"][1], "the processes of NWChem", 1)
     return NwchemRun(
+        {"application": f"NWChem {version[1] if version else 'unknown'}"},
+        {"processes": processes},
         processes,
         seconds,
         energy,
         gradient,
-        {"application": f"NWChem {version[1] if version else 'unknown'}"},
-        did={"processes": processes},
     )
 
 

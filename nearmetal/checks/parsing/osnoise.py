@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch, fact, words_of
+from nearmetal.checks.parsing.output import Launch, Output, each_launch, fact, words_of
 
 #: Number of equal parts of the measuring time that are reported.
 PARTS = 10
@@ -25,18 +25,13 @@ class Core:
 
 
 @dataclass
-class NoiseRun:
-    """One complete launch."""
-
+class NoiseRun(Launch):
     #: By CPU number.
     cores: dict[int, Core] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
     #: Lower bound of a bin in ns -> number of detours up to twice as long.
     histogram: dict[int, int] = field(default_factory=dict)
     #: Percent lost in each tenth of the time, mean over the cores.
     parts: list[float] = field(default_factory=list)
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
 
     @property
     def share_lost(self) -> float:
@@ -74,8 +69,8 @@ def parse_noise(output: Output) -> NoiseRun:
     Method: fixed work quanta; detours as in Beckman et al. (IEEE Cluster 2006). Raises ParseError
     on truncated or non-numeric results, and if no CPU had a detour.
     """
-    run = NoiseRun(facts=output.facts("compiler", "method"))
-    run.did = output.method(run.facts, "seconds steps cpus")
+    facts = output.facts("compiler", "method")
+    run = NoiseRun(facts, output.method(facts, "seconds steps cpus"))
     _read_lines(run, output.own_lines())
     if len(run.cores) != run.did["cpus"]:
         raise damaged(f"{len(run.cores)} of {run.did['cpus']:.0f} CPUs are in the table")

@@ -29,7 +29,7 @@ def parse_osu(text: str, ranges: Sequence[tuple[int, int, int]]) -> list[PingPon
         table = _table(lines)
         # A table that begins with 1 byte begins a repeat; further ranges continue it.
         if min(table) == 1:
-            repeats.append(PingPong(did={"max_bytes": max(counts)}))
+            repeats.append(PingPong({}, {"max_bytes": max(counts)}))
         elif not repeats:
             raise damaged("the first table does not begin with 1 byte")
         rows = repeats[-1].rows

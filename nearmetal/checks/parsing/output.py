@@ -6,6 +6,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from nearmetal.checks.parsing import (
@@ -79,6 +80,16 @@ def launches_of(text: str, start: str, what: str, strip: bool = True) -> list[li
     raise ParseError(
         f"no {what} in this output ({hint}): see the job's stderr and whether the launcher ran"
     )
+
+
+@dataclass
+class Launch:
+    """One complete launch of a program."""
+
+    #: What the program says of itself; {} from one that says nothing.
+    facts: dict[str, str]
+    #: Parameters that the program reports. The check compares them with the requested ones.
+    did: dict
 
 
 class Output:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch
+from nearmetal.checks.parsing.output import Launch, Output, each_launch
 
 START = r"# nearmetal program: parallel_io"
 #: Version of IOR and mdtest whose output is read. Version 3 means other things by its rates.
@@ -38,30 +38,27 @@ MDTEST = {
 
 
 @dataclass
-class Launch:
-    """One complete launch: values of a file system, by our names."""
+class ParallelIO(Launch):
+    """Values of a file system, by our names."""
 
     #: MB/s (1e6) of IOR, op/s of mdtest.
-    values: dict[str, float] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
+    values: dict[str, float]
 
 
 @each_launch("IOR", START, strip=False)
-def parse_ior(output: Output) -> Launch:
+def parse_ior(output: Output) -> ParallelIO:
     """Every launch of IOR 4 (``-O summaryFormat=JSON``, one write and one read), in order.
 
     Method: IOR's bandwidth is all bytes over the time from the first open to the last close. Raises
     ParseError on truncated or inconsistent figures.
     """
-    launch = Launch(facts=output.facts("file_system"))
+    launch = ParallelIO(output.facts("file_system"), {}, {})
     output.document(lambda document: _read_ior(launch, document))
     return launch
 
 
 @each_launch("mdtest", START, strip=False)
-def parse_mdtest(output: Output) -> Launch:
+def parse_mdtest(output: Output) -> ParallelIO:
     """Every launch of mdtest 4 (``-F``, one iteration), in order.
 
     Method: mdtest's rate is all files over the time until the slowest process is done. Raises
@@ -74,14 +71,14 @@ def parse_mdtest(output: Output) -> Launch:
     processes = numbers.whole(tasks, "mdtest's tasks", 1)
     counted, files = numbers.wholes(figures["files"].groups(), "mdtest's files", 1)
     numbers.agree("mdtest's tasks", processes, counted, 0)
-    return Launch(
-        {name: _rate(output, row) for name, row in OPERATIONS.items()},
+    return ParallelIO(
         {**facts, "program": f"mdtest {version}"},
         {
             "processes": processes,
             "nodes": numbers.whole(nodes, "mdtest's nodes", 1),
             "files": files / processes,
         },
+        {name: _rate(output, row) for name, row in OPERATIONS.items()},
     )
 
 
@@ -92,7 +89,7 @@ def _expect_version(program: str, version: str) -> None:
         )
 
 
-def _read_ior(launch: Launch, document: dict) -> None:
+def _read_ior(launch: ParallelIO, document: dict) -> None:
     """Add the values of IOR's document. Raises ParseError, and others for another document."""
     _expect_version("IOR", document["Version"])
     launch.facts["program"] = f"IOR {document['Version']}"

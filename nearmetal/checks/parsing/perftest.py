@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import OTHERS, ParseError, bounded, cut_off, damaged, numbers
-from nearmetal.checks.parsing.output import END, Output, each_launch
+from nearmetal.checks.parsing.output import END, Launch, Output, each_launch
 
 #: Words of a table's title -> the program's operation and quantity.
 OPERATIONS = {"RDMA_Read": "read", "RDMA_Write": "write", "Send": "send"}
@@ -49,9 +49,7 @@ class Table:
 
 
 @dataclass
-class Rdma:
-    """One complete launch."""
-
+class Rdma(Launch):
     operation: str
     #: (Host, device/port, link layer) of the client and of the server.
     ports: list[tuple[str, str, str]]
@@ -61,8 +59,6 @@ class Rdma:
     #: One way, by message size.
     bandwidth_gbps: dict[int, float] = field(default_factory=dict)
     payload_bytes: int = 0
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
 
     @property
     def mtu(self) -> int:
@@ -200,7 +196,7 @@ def parse_rdma(output: Output) -> Rdma:
     ports = _ports(output.lines)
     # A rule of dashes precedes the title of a table, and another one ends the table.
     tables = parse_perftest("\n".join(output.lines[:end]))
-    run = Rdma(tables[0].operation, [port[1:] for port in ports], tables[0].settings)
+    run = Rdma({}, {}, tables[0].operation, [port[1:] for port in ports], tables[0].settings)
     device = ports[0][2].partition("/")[0]
     for table in tables:
         _check_settings(table, device, run)

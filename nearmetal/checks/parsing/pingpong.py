@@ -10,6 +10,7 @@ from nearmetal.checks.parsing.output import (
     END,
     IMB_END,
     IMB_START,
+    Launch,
     Output,
     each_launch,
     fact,
@@ -35,19 +36,13 @@ class Row:
 
 
 @dataclass
-class PingPong:
-    """One complete and checked launch of IMB's PingPong or of ``src/pingpong.c``."""
-
+class PingPong(Launch):
     #: By message size in bytes.
     rows: dict[int, Row] = field(default_factory=dict)
-    #: ``# nearmetal <key>: <value>``; none from IMB
-    facts: dict[str, str] = field(default_factory=dict)
     #: Latencies (us) of the batches by message size; none from IMB.
     batches: dict[int, list[float]] = field(default_factory=dict)
     #: The same over a plain socket; only from Java.
     sockets: dict[int, list[float]] = field(default_factory=dict)
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
 
     @property
     def sizes(self) -> list[int]:
@@ -107,7 +102,7 @@ def parse_imb(output: Output) -> PingPong:
 
 
 def _read_lines(output: Output) -> PingPong:
-    run = PingPong()
+    run = PingPong({}, {})
     in_table = complete = False
     for line in output.own_lines():
         key, _ = fact(line)

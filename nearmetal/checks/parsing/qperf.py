@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, bounded, damaged, foreign, numbers
-from nearmetal.checks.parsing.output import END, Output, each_launch
+from nearmetal.checks.parsing.output import END, Launch, Output, each_launch
 from nearmetal.checks.parsing.perftest import expect_pairs
 
 #: Units of qperf's results, and their factors to us and Gb/s.
@@ -18,17 +18,13 @@ Figures = dict[str, tuple[str, str]]
 
 
 @dataclass
-class Qperf:
-    """One complete launch."""
-
+class Qperf(Launch):
     #: Half round trip by message size.
     latency_us: dict[int, float] = field(default_factory=dict)
     #: One way at the receiver, by message size.
     bandwidth_gbps: dict[int, float] = field(default_factory=dict)
     #: Seconds of each test.
     times: list[float] = field(default_factory=list)
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
 
 
 @bounded
@@ -41,7 +37,7 @@ def parse_qperf(text: str) -> Qperf:
     as the receiver measures it. qperf (0.4.11) cuts -t to whole seconds, and below 1 s it never
     ends. Raises ParseError on damaged or truncated output.
     """
-    run = Qperf()
+    run = Qperf({}, {})
     for test, figures in _tests(text):
         _add_test(run, test, figures)
     if not run.latency_us and not run.bandwidth_gbps:

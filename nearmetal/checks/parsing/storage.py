@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch
+from nearmetal.checks.parsing.output import Launch, Output, each_launch
 
 #: Job -> the direction of its requests, and the bytes of each.
 JOBS = {
@@ -33,18 +33,13 @@ class Job:
 
 
 @dataclass
-class Launch:
-    """One complete launch."""
-
+class Storage(Launch):
     #: By name, as JOBS.
-    jobs: dict[str, Job] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
-    #: Parameters that the script reports.
-    did: dict = field(default_factory=dict)
+    jobs: dict[str, Job]
 
 
 @each_launch("storage", strip=False)
-def parse_storage(output: Output) -> Launch:
+def parse_storage(output: Output) -> Storage:
     """Every launch in the output of ``src/storage.sh``, in order.
 
     Method: fio with direct I/O. A latency is the mean time of a request at depth 1, a rate that at
@@ -57,7 +52,7 @@ def parse_storage(output: Output) -> Launch:
     jobs = output.document(_jobs)
     if list(jobs) != list(JOBS):
         raise damaged(f"fio ran {', '.join(jobs) or 'no job'} instead of {', '.join(JOBS)}")
-    return Launch(jobs, facts, did)
+    return Storage(facts, did, jobs)
 
 
 def _jobs(document: dict) -> dict[str, Job]:

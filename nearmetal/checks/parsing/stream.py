@@ -7,7 +7,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
-from nearmetal.checks.parsing.output import Output, each_launch, expect_equal, fact, parts, words_of
+from nearmetal.checks.parsing.output import (
+    Launch,
+    Output,
+    each_launch,
+    expect_equal,
+    fact,
+    parts,
+    words_of,
+)
 
 #: Number of arrays that a pass of each function reads and writes.
 ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
@@ -45,14 +53,9 @@ class StreamTable:
 
 
 @dataclass
-class StreamRun:
-    """One complete and checked launch of ``src/stream.c``."""
-
+class StreamRun(Launch):
     #: By number of threads.
-    tables: dict[int, StreamTable] = field(default_factory=dict)
-    facts: dict[str, str] = field(default_factory=dict)
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
+    tables: dict[int, StreamTable]
 
 
 @dataclass
@@ -79,14 +82,11 @@ class SummedTable:
 
 
 @dataclass
-class SummedRun:
-    """Launches of instances that ran at once."""
+class SummedRun(Launch):
+    """Launches of instances that ran at once. Each did the same."""
 
     #: By number of threads of all instances.
     tables: dict[int, SummedTable]
-    facts: dict[str, str]
-    #: Parameters that each instance reports.
-    did: dict
 
 
 def together(runs: list[StreamRun]) -> StreamRun | SummedRun:
@@ -103,7 +103,7 @@ def together(runs: list[StreamRun]) -> StreamRun | SummedRun:
     tables = {}
     for count in first.tables:
         tables[len(runs) * count] = SummedTable([run.tables[count] for run in runs])
-    return SummedRun(tables, first.facts, first.did)
+    return SummedRun(first.facts, first.did, tables)
 
 
 @each_launch("STREAM", "# nearmetal program: stream")
@@ -132,7 +132,7 @@ def parse_stream(output: Output) -> StreamRun:
         "elements": elements,
         "threads": ",".join(map(str, tables)),
     }
-    return StreamRun(tables, facts, did)
+    return StreamRun(facts, did, tables)
 
 
 def _tables(lines: list[str], elements: int) -> dict[int, StreamTable]:
@@ -262,15 +262,11 @@ INSTANCE = re.compile(
 
 
 @dataclass
-class NumaRun:
-    """One complete and checked launch of ``src/numa.sh``."""
-
+class NumaRun(Launch):
     #: NUMA nodes with processors and memory.
     nodes: int
     #: By kind: local (one per node), alone, and remote if there is another node.
     tables: dict[str, list[StreamTable]]
-    #: Parameters that the program reports.
-    did: dict = field(default_factory=dict)
 
     def rate(self, kind: str, function: str) -> float:
         """Best MB/s of all instances of a kind together."""
@@ -289,7 +285,7 @@ def parse_numa(output: Output) -> NumaRun:
     nodes = int(title[1]) if title else 0
     end = lines.index(NUMA_END) if NUMA_END in lines else len(lines)
     heads = [number for number, line in enumerate(lines) if "# nearmetal instance" in line]
-    run = NumaRun(nodes, {})
+    run = NumaRun({}, {}, nodes, {})
     places: dict[str, list[tuple[str, str]]] = {}
     for begin, stop in zip(heads, [*heads[1:], end]):
         head = INSTANCE.fullmatch(lines[begin])
