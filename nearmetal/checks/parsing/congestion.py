@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from nearmetal.checks.parsing import damaged, numbers
-from nearmetal.checks.parsing.output import Launch, Output, each_launch, hosts_of, reason_of
+from nearmetal.checks.parsing.output import Form, Launch, Output, each_launch, hosts_of
 from nearmetal.model.congestion import NAMES
 
 STATES = ALONE, TRAFFIC = "alone", "traffic"
@@ -151,45 +151,44 @@ class Congestion(Launch):
         return self.did["seconds"] / (len(NAMES) * len(STATES) * self.did["rounds"])
 
 
-def _slot(words: list[str]) -> Slot:
-    """Raises ParseError, IndexError."""
-    median, mean = numbers.positives(words[1:], "a time in us")
-    return Slot(numbers.whole(words[0], "a number of samples", 1), median, mean)
+def _slot(names: list[str], values: list[str]) -> Slot:
+    """Raises ParseError."""
+    median, mean = numbers.positives(values[1:], "a time in us")
+    return Slot(numbers.whole(values[0], "a number of samples", 1), median, mean)
 
 
-def _tail(words: list[str]) -> Tail:
-    """Raises ParseError, IndexError."""
-    samples = numbers.whole(words[0], "a number of samples", 1)
-    unknown = words[1] == "-"
+def _tail(names: list[str], values: list[str]) -> Tail:
+    """Raises ParseError."""
+    samples = numbers.whole(values[0], "a number of samples", 1)
+    unknown = values[1] == "-"
     # The program prints a dash where the samples are too few, and only there.
     if unknown != (samples < LEAST_OF_99):
-        raise damaged(f"{samples} samples have the tail {words[1]!r}")
-    us_99 = None if unknown else numbers.positive(words[1], "a quantile")
-    return Tail(samples, us_99, numbers.positive(words[2], "a worst time"))
+        raise damaged(f"{samples} samples have the tail {values[1]!r}")
+    us_99 = None if unknown else numbers.positive(values[1], "a quantile")
+    return Tail(samples, us_99, numbers.positive(values[2], "a worst time"))
 
 
-def _rates(words: list[str]) -> tuple[float, float]:
-    """Gb/s sent and received by a generator. Raises ParseError, IndexError."""
-    rates = numbers.real(words[0], "a rate"), numbers.real(words[1], "a rate")
-    if min(rates) < 0 or max(rates) <= 0:
-        raise damaged(f"a generator had traffic of {' and '.join(words)} Gb/s")
-    return rates
+def _rates(names: list[str], values: list[str]) -> tuple[float, float]:
+    """Gb/s sent and received by a generator. Raises ParseError."""
+    sent, received = numbers.real(values[0], "a rate"), numbers.real(values[1], "a rate")
+    if min(sent, received) < 0 or max(sent, received) <= 0:
+        raise damaged(f"a generator had traffic of {' and '.join(values)} Gb/s")
+    return sent, received
 
 
-def _pause(words: list[str]) -> float:
+def _pause(names: list[str], values: list[str]) -> float:
     """Seconds. Raises ParseError."""
-    seconds = numbers.real(words[0], "a pause")
+    seconds = numbers.real(values[0], "a pause")
     if seconds < 0:
-        raise damaged(f"a pause is {words[0]} s")
+        raise damaged(f"a pause is {values[0]} s")
     return seconds
 
 
-#: First word of a line -> number of words that name the slot, number of values, their reader.
 LINES = {
-    "victim": (5, 3, _slot),
-    "tail": (4, 3, _tail),
-    "generator": (4, 2, _rates),
-    "pause": (2, 1, _pause),
+    "victim": Form(5, 3, _slot),
+    "tail": Form(4, 3, _tail, may_fail=False),
+    "generator": Form(4, 2, _rates),
+    "pause": Form(2, 1, _pause, may_fail=False),
 }
 
 
@@ -209,13 +208,7 @@ def parse_congestion(output: Output) -> Congestion:
     rounds = numbers.whole(words["rounds"], "the number of rounds", 1)
     # Before any list of that length is made: digits of a count may be damaged.
     output.expect_lines_for(len(NAMES) * len(STATES) * len(nodes) * rounds)
-    results: dict[tuple, object] = {}
-    for line in output.lines:
-        if line.partition(" ")[0] in LINES:
-            key, result = _parse_line(line, launch, rounds)
-            if key in results:
-                raise damaged(f"{line!r} was printed twice")
-            results[key] = result
+    results = output.results(LINES, lambda names: _key(names, launch, rounds), REASONS)
     _store(launch, results, rounds)
     return launch
 
@@ -228,35 +221,26 @@ def _victims(text: str, ranks: int, count: int) -> tuple[int, ...]:
     return victims
 
 
-def _parse_line(line: str, launch: Congestion, rounds: int) -> tuple[tuple, object]:
-    """(what a line is of, its values or the reason why there are none). Raises ParseError."""
-    words = line.split()
-    kind = words[0]
-    named, count, read = LINES[kind]
-    key, values = words[:named], words[named:]
-    if not values:
-        raise damaged(f"a line is {line!r}")
-    rank = numbers.whole(key[1], "a rank")
-    if rank >= len(launch.nodes) or not (kind == "pause" or _is_slot(key, launch, rounds)):
-        raise damaged(f"a line is {line!r}, which was not measured")
-    if values[0] == "failed" and kind in ("victim", "generator"):
-        return (kind, rank, *key[2:]), reason_of(values[1:], REASONS)
-    if len(values) != count:
-        raise damaged(f"a line is {line!r}")
-    return (kind, rank, *key[2:]), read(values)
+def _key(names: list[str], launch: Congestion, rounds: int) -> tuple | None:
+    """Kind, rank, metric, round and state of a line, as far as its kind has them.
 
-
-def _is_slot(key: list[str], launch: Congestion, rounds: int) -> bool:
-    """Whether a line's first words are of a slot, or of the tail of slots."""
-    kind, rank, metric, *further = key
-    of_victim = int(rank) in launch.ranks_of_victims
-    if metric not in NAMES or of_victim != (kind != "generator"):
-        return False
-    if kind != "tail":
-        number = further.pop(0)
-        if not (number.isdecimal() and int(number) < rounds):
-            return False
-    return set(further) <= set(STATES)
+    None if it was not measured.
+    """
+    kind, number, *slot = names
+    rank = numbers.whole(number, "a rank")
+    if rank >= len(launch.nodes):
+        return None
+    if kind == "pause":
+        return kind, rank
+    metric, *further = slot
+    if metric not in NAMES or (rank in launch.ranks_of_victims) == (kind == "generator"):
+        return None
+    if kind != "generator" and further.pop() not in STATES:
+        return None
+    of_round = numbers.wholes(further, "a round")
+    if any(number >= rounds for number in of_round):
+        return None
+    return kind, rank, metric, *of_round, *slot[1 + len(of_round) :]
 
 
 def _store(launch: Congestion, results: dict[tuple, object], rounds: int) -> None:
@@ -285,7 +269,7 @@ def _store(launch: Congestion, results: dict[tuple, object], rounds: int) -> Non
 
 def _slots(results: dict[tuple, object], key: tuple, rounds: int, *state: str) -> list:
     """What was printed of each round; None: nothing."""
-    return [results.get((*key, str(number), *state)) for number in range(rounds)]
+    return [results.get((*key, number, *state)) for number in range(rounds)]
 
 
 def _store_victim(launch: Congestion, key: Key, slots: dict[int, Slot], tail: object) -> None:

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import damaged, numbers
-from nearmetal.checks.parsing.output import Launch, Output, each_launch, hosts_of, reason_of
+from nearmetal.checks.parsing.output import Form, Launch, Output, each_launch, hosts_of
 from nearmetal.model.round_robin import pairs
 
 #: Why a pair has no values although nothing was printed of it.
@@ -69,7 +69,15 @@ def parse_links(output: Output) -> Links:
     rounds = numbers.whole(words["rounds"], "the number of rounds", 1)
     # Before any list of that length is made: digits of a count may be damaged.
     output.expect_lines_for(rounds * (ranks // 2) * repeats)
-    results = _results(output, ranks, repeats)
+
+    def key_of(names: list[str]) -> tuple | None:
+        first, second, repeat = numbers.wholes(names[1:], "a rank or repeat")
+        if first < second < ranks and repeat < repeats:
+            return (first, second), repeat
+        return None
+
+    # Both ranks of a pair may say that it failed, and the one that sent last does not know it.
+    results = output.results(LINES, key_of, REASONS, fails_twice=True)
     for pair in pairs(ranks, rounds):
         for repeat in range(repeats):
             result = results.pop((pair, repeat), SILENT)
@@ -82,34 +90,11 @@ def parse_links(output: Output) -> Links:
     return launch
 
 
-def _results(output: Output, ranks: int, repeats: int) -> dict[tuple[Pair, int], Link | str]:
-    """(Pair, repeat) -> its link, or the reason why there is none."""
-    results: dict[tuple[Pair, int], Link | str] = {}
-    for line in output.lines:
-        if not line.startswith("link "):
-            continue
-        pair, repeat, result = _parse_line(line, ranks, repeats)
-        # Both ranks of a pair may say that it failed, and the one that sent last does not know it.
-        if isinstance(results.get((pair, repeat), ""), str):
-            results[pair, repeat] = result
-        elif isinstance(result, Link):
-            raise damaged(f"the link {line!r} was printed twice")
-    return results
+def _link(names: list[str], values: list[str]) -> Link:
+    """Raises ParseError."""
+    latency = numbers.positive(values[0], "a latency")
+    there, back = numbers.positives(values[1:], "a bandwidth")
+    return Link(latency, there, back)
 
 
-def _parse_line(line: str, ranks: int, repeats: int) -> tuple[Pair, int, Link | str]:
-    """(Pair, repeat, its link or the reason why there is none)."""
-    words = line.split()
-    if len(words) < 6:
-        raise damaged(f"a link is {line!r}")
-    pair = numbers.whole(words[1], "a rank"), numbers.whole(words[2], "a rank")
-    repeat = numbers.whole(words[3], "a repeat")
-    if not pair[0] < pair[1] < ranks or repeat >= repeats:
-        raise damaged(f"a link is {line!r}, which was not measured")
-    if words[4] == "failed":
-        return pair, repeat, reason_of(words[5:], REASONS)
-    if len(words) != 7:
-        raise damaged(f"a link is {line!r}")
-    latency = numbers.positive(words[4], "a latency")
-    there, back = numbers.positives(words[5:], "a bandwidth")
-    return pair, repeat, Link(latency, there, back)
+LINES = {"link": Form(4, 3, _link)}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import damaged, numbers
 from nearmetal.checks.parsing.output import (
+    Form,
     Launch,
     Output,
     each_launch,
     ranks_of,
-    reason_of,
     words_of,
 )
 from nearmetal.model.node_metrics import NAMES
@@ -19,8 +20,6 @@ from nearmetal.model.node_metrics import NAMES
 SILENT = "the node does not answer"
 #: What the program says of a value that a node does not have.
 REASONS = ("a rank of the node does not answer", "not done in time", "a wrong result")
-#: Number of a node, repeat and metric.
-Key = tuple[int, int, str]
 
 
 @dataclass
@@ -58,15 +57,20 @@ def parse_nodes(output: Output) -> OnNodes:
     repeats = numbers.whole(words["repeats"], "the number of repeats", 1)
     # Before any list of that length is made: digits of a count may be damaged.
     output.expect_lines_for(len(NAMES) * len(hosts) * repeats)
-    results = _results(output, len(hosts), repeats)
-    for name in NAMES:
-        for node in range(len(hosts)):
-            for repeat in range(repeats):
-                result = results.get((node, repeat, name), SILENT)
-                if isinstance(result, str):
-                    launch.failed.setdefault((name, node), []).append(result)
-                else:
-                    launch.values.setdefault((name, node), []).append(result)
+
+    def key_of(names: list[str]) -> tuple | None:
+        node, repeat = numbers.wholes(names[1:3], "a node or repeat")
+        if node < len(hosts) and repeat < repeats and names[3] in NAMES:
+            return names[3], node, repeat
+        return None
+
+    results = output.results(LINES, key_of, REASONS)
+    for name, node, repeat in itertools.product(NAMES, range(len(hosts)), range(repeats)):
+        result = results.get((name, node, repeat), SILENT)
+        if isinstance(result, str):
+            launch.failed.setdefault((name, node), []).append(result)
+        else:
+            launch.values.setdefault((name, node), []).append(result)
     return launch
 
 
@@ -80,43 +84,15 @@ def _hosts(facts: dict[str, str]) -> dict[str, int]:
     return hosts
 
 
-def _results(output: Output, nodes: int, repeats: int) -> dict[Key, float | str]:
-    """What was printed of each value: the value, or the reason why there is none."""
-    results: dict[Key, float | str] = {}
-    for line in output.lines:
-        if not line.startswith("node "):
-            continue
-        key, result = _parse_line(line, nodes, repeats)
-        if key in results:
-            raise damaged(f"{line!r} was printed twice")
-        results[key] = result
-    return results
-
-
-def _parse_line(line: str, nodes: int, repeats: int) -> tuple[Key, float | str]:
-    words = line.split()
-    if len(words) < 5:
-        raise damaged(f"a node's value is {line!r}")
-    node, repeat, metric = (
-        numbers.whole(words[1], "a node"),
-        numbers.whole(words[2], "a repeat"),
-        words[3],
-    )
-    if node >= nodes or repeat >= repeats or metric not in NAMES:
-        raise damaged(f"a node's value is {line!r}, which was not measured")
-    key = node, repeat, metric
-    if words[4] == "failed":
-        return key, reason_of(words[5:], REASONS)
-    if len(words) != 5:
-        raise damaged(f"a node's value is {line!r}")
-    return key, _value(metric, words[4])
-
-
-def _value(metric: str, word: str) -> float:
+def _value(names: list[str], values: list[str]) -> float:
     """A value of a metric; only noise may be 0. Raises ParseError."""
+    metric, word = names[3], values[0]
     if metric != "noise":
         return numbers.positive(word, metric.replace("_", " "))
     percent = numbers.real(word, "noise")
     if not 0 <= percent < 100:
         raise damaged(f"noise is {word} percent of the time")
     return percent
+
+
+LINES = {"node": Form(4, 1, _value)}

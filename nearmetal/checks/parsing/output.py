@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from nearmetal.checks.parsing import (
     ParseError,
@@ -90,6 +90,16 @@ class Launch:
     facts: dict[str, str]
     #: Parameters that the program reports. The check compares them with the requested ones.
     did: dict
+
+
+@dataclass(frozen=True)
+class Form:
+    """A line of a result: words that name it, then its values, or `failed` and the reason."""
+
+    names: int  #: number of words, the kind of line among them
+    values: int  #: number of words
+    read: Callable[[list[str], list[str]], Any]  #: these names and values -> the result
+    may_fail: bool = True
 
 
 class Output:
@@ -202,6 +212,43 @@ class Output:
         if claimed > CLAIMED_A_LINE * len(self.lines):
             lines = f"prints {len(self.lines)} lines"
             raise damaged(f"{self.program} claims {claimed} values, but {lines}")
+
+    def results(
+        self,
+        forms: Mapping[str, Form],
+        key_of: Callable[[list[str]], tuple | None],
+        reasons: Collection[str],
+        fails_twice: bool = False,
+    ) -> dict[tuple, Any]:
+        """What was printed of each result: its values, or the reason why there are none.
+
+        :arg forms: by the first word of a line. Lines with other words are skipped.
+        :arg key_of: function: the words that name a result -> its key; None: it was not measured.
+        :arg reasons: that the program gives.
+        :arg fails_twice: whether both ends of a result may say that it failed, even one alone.
+        """
+        results: dict[tuple, Any] = {}
+        for line in self.lines:
+            form = forms.get(line.partition(" ")[0])
+            if form is None:
+                continue
+            words = line.split()
+            names, values = words[: form.names], words[form.names :]
+            failed = form.may_fail and values[:1] == ["failed"]
+            if not values or not (failed or len(values) == form.values):
+                raise damaged(f"a line is {line!r}")
+            key = key_of(names)
+            if key is None:
+                raise damaged(f"a line is {line!r}, which was not measured")
+            if failed:
+                result = reason_of(values[1:], reasons)
+            else:
+                result = form.read(names, values)
+            if key not in results or (fails_twice and isinstance(results[key], str)):
+                results[key] = result
+            elif not (fails_twice and failed):
+                raise damaged(f"{line!r} was printed twice")
+        return results
 
     def refuse(self, pattern: str) -> None:
         """Raise ParseError if the program reports an error: the last group of the pattern."""
