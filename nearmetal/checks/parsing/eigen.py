@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, cut_off, damaged, numbers
-from nearmetal.checks.parsing.output import Launch, Output, each_launch, fact
+from nearmetal.checks.parsing.output import Figures, Launch, Output, each_launch, fact
 
 #: Lines of the table that count something, and our names for them.
 COUNTS = {
@@ -54,7 +54,7 @@ def parse_eigen(output: Output) -> EigenRun:
     facts = output.facts("mpi_library", "compiler", "solver")
     counts = {}
     for key, name in COUNTS.items():
-        counts[name] = numbers.whole(table[key], f"eigen: {key}", 1)
+        counts[name] = table.whole(key)
     # Groups are of one size.
     if counts["processes"] % counts["groups"]:
         raise damaged(
@@ -63,22 +63,19 @@ def parse_eigen(output: Output) -> EigenRun:
     output.expect_ranks(facts, counts["processes"])
     threads = _threads(output.lines)
     did = {name: counts[name] for name in ("processes", "side", "points")}
-    seconds = numbers.positive(table["Time in seconds"], "eigen: Time in seconds")
+    seconds = table.positive("Time in seconds")
     run = EigenRun(facts, {**did, "threads": threads}, **counts, seconds=seconds, threads=threads)
     _check_payload(run)
     return run
 
 
-def _table(lines: list[str]) -> dict[str, str]:
-    table: dict[str, str] = {}
+def _table(lines: list[str]) -> Figures:
+    pairs = []
     for line in lines:
-        key, equals, value = line.partition(" = ")
-        key = key.strip()
-        if not equals or key not in KNOWN:
-            continue
-        if key in table:
-            raise damaged(f"eigen gives {key} twice")
-        table[key] = value.strip()
+        name, equals, value = line.partition(" = ")
+        if equals and name.strip() in KNOWN:
+            pairs.append((name.strip(), value))
+    table = Figures("eigen", pairs)
     missing = [key for key in NEEDED if key not in table]
     if missing:
         raise cut_off(f"the results of eigen lack {', '.join(missing)}")

@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
-from nearmetal.checks.parsing.output import Launch, Output, each_launch
+from nearmetal.checks.parsing.output import Figures, Launch, Output, each_launch
 
-#: HPCG prints six significant digits.
-DIGITS = 1e-5
 OPERATIONS, RATES = "Floating Point Operations Summary::", "GFLOP/s Summary::"
 BANDWIDTH, TIME = "GB/s Summary::", "Benchmark Time Summary::"
 COUNTS, LINEAR = "Iteration Count Information::", "Linear System Information::Number of "
@@ -76,55 +74,26 @@ class _Solver:
     slower: float
 
 
-class _Report:
-    """Figures by HPCG's names. Raises ParseError for one that is missing."""
+def _figures(lines: list[str]) -> Figures:
+    """The figures by HPCG's names."""
+    pairs = []
+    for line in lines:
+        name, equals, value = line.partition("=")
+        # The figures of the coarse grids have the same names on each level.
+        if equals and "::Coarse Grids" not in name and (name == "version" or "::" in name):
+            pairs.append((name, value))
+    return Figures("HPCG", pairs)
 
-    def __init__(self, lines: list[str]):
-        self._figures: dict[str, str] = {}
-        for line in lines:
-            name, equals, value = line.partition("=")
-            # The figures of the coarse grids have the same names on each level.
-            if not equals or "::Coarse Grids" in name or not (name == "version" or "::" in name):
-                continue
-            if name in self._figures:
-                raise damaged(f"HPCG prints {name!r} twice")
-            self._figures[name] = value
 
-    def text(self, name: str) -> str:
-        if name not in self._figures:
-            raise ParseError(
-                f"the report of HPCG lacks {name!r}: it was cut off, or is not of version 3.1; see "
-                "the job's stderr"
-            )
-        return self._figures[name]
+def _agree(report: Figures, name: str, computed: float) -> float:
+    """The figure, which follows from others. HPCG prints six significant digits."""
+    return report.agree(name, computed, 1e-5 * computed)
 
-    def has(self, name: str) -> bool:
-        return name in self._figures
 
-    def whole(self, name: str) -> int:
-        return numbers.whole(self.text(name), f"HPCG's {name}", 1)
-
-    def positive(self, name: str) -> float:
-        return numbers.positive(self.text(name), f"HPCG's {name}")
-
-    def time(self, name: str) -> float:
-        """Seconds, which may be none."""
-        seconds = numbers.real(self.text(name), f"HPCG's {name}")
-        if seconds < 0:
-            raise damaged(f"HPCG's {name} is {seconds}")
-        return seconds
-
-    def agree(self, name: str, computed: float) -> float:
-        """The figure, which others give as well."""
-        figure = self.positive(name)
-        numbers.agree(f"HPCG's {name}", figure, computed, DIGITS * figure)
-        return figure
-
-    @property
-    def overhead(self) -> float:
-        """The part of set-up and optimization that HPCG adds to each set of iterations."""
-        optimization = self.time(f"{TIME}Optimization phase")
-        return (optimization + self.time("Setup Information::Setup Time")) / 10
+def _overhead(report: Figures) -> float:
+    """The part of set-up and optimization that HPCG adds to each set of iterations."""
+    optimization = report.real(f"{TIME}Optimization phase")
+    return (optimization + report.real("Setup Information::Setup Time")) / 10
 
 
 @each_launch("HPCG", r"HPCG-Benchmark$", "report of HPCG")
@@ -136,8 +105,8 @@ def parse_hpcg(output: Output) -> HpcgRun:
     ParseError if a report was cut off, if one of HPCG's tests failed, and if figures contradict
     each other.
     """
-    report = _Report(output.lines)
-    version = report.text("version")
+    report = _figures(output.lines)
+    version = report["version"]
     _refuse_a_failed_test(report)
     problem, solver = _problem(report), _solver(report)
     code = "optimized"
@@ -159,22 +128,22 @@ def parse_hpcg(output: Output) -> HpcgRun:
     )
 
 
-def _refuse_a_failed_test(report: _Report) -> None:
+def _refuse_a_failed_test(report: Figures) -> None:
     for test, means in TESTS.items():
-        result = report.text(f"{test}::Result")
+        result = report[f"{test}::Result"]
         if result != "PASSED":
             raise ParseError(
                 f"HPCG's test {test!r} {result}: {means}. The machine or the program computes "
                 "wrongly"
             )
-    if not report.has(VALID):
-        result = report.text(INVALID) if report.has(INVALID) else "nothing"
+    if VALID not in report:
+        result = report.get(INVALID, "nothing")
         raise ParseError(
             f"HPCG says {result!r} of its result instead of VALID: no rating counts; see its report"
         )
 
 
-def _problem(report: _Report) -> _Problem:
+def _problem(report: Figures) -> _Problem:
     local, grid = [], []
     rows, terms = 1, 1
     for axis in ("x", "y", "z"):
@@ -194,7 +163,7 @@ def _problem(report: _Report) -> _Problem:
     return problem
 
 
-def _solver(report: _Report) -> _Solver:
+def _solver(report: Figures) -> _Solver:
     reference = report.whole(f"{COUNTS}Reference CG iterations per set")
     needed = report.whole(f"{COUNTS}Optimized CG iterations per set")
     iterations = report.whole(f"{COUNTS}Total number of optimized iterations")
@@ -206,33 +175,33 @@ def _solver(report: _Report) -> _Solver:
     return _Solver(iterations, sets, reference / needed)
 
 
-def _rating(report: _Report, problem: _Problem, solver: _Solver) -> float:
+def _rating(report: Figures, problem: _Problem, solver: _Solver) -> float:
     """The rating, which follows from operations, times and iterations."""
     iterations, sets = solver.iterations, solver.sets
     operations = [report.positive(f"{OPERATIONS}Raw {part}") for part in PARTS]
     # Three products of vectors in an iteration, and one before the first of each set.
     vectors = (3 * iterations + sets) * 2 * problem.rows
-    report.agree(f"{OPERATIONS}Raw DDOT", vectors)
-    report.agree(f"{OPERATIONS}Raw WAXPBY", vectors)
-    report.agree(f"{OPERATIONS}Raw SpMV", (iterations + sets) * 2 * problem.terms)
-    total = report.agree(f"{OPERATIONS}Total", sum(operations))
-    counted = report.agree(f"{OPERATIONS}Total with convergence overhead", total * solver.slower)
+    _agree(report, f"{OPERATIONS}Raw DDOT", vectors)
+    _agree(report, f"{OPERATIONS}Raw WAXPBY", vectors)
+    _agree(report, f"{OPERATIONS}Raw SpMV", (iterations + sets) * 2 * problem.terms)
+    total = _agree(report, f"{OPERATIONS}Total", sum(operations))
+    counted = _agree(report, f"{OPERATIONS}Total with convergence overhead", total * solver.slower)
     seconds = report.positive(f"{TIME}Total")
     for part, done in zip(PARTS, operations):
-        report.agree(f"{RATES}Raw {part}", done / report.positive(f"{TIME}{part}") / 1e9)
-    report.agree(f"{RATES}Raw Total", total / seconds / 1e9)
-    report.agree(f"{RATES}Total with convergence overhead", counted / seconds / 1e9)
-    rating = counted / (seconds + sets * report.overhead) / 1e9
-    report.agree(f"{RATES}{OVERHEAD}", rating)
-    return report.agree(VALID, rating)
+        _agree(report, f"{RATES}Raw {part}", done / report.positive(f"{TIME}{part}") / 1e9)
+    _agree(report, f"{RATES}Raw Total", total / seconds / 1e9)
+    _agree(report, f"{RATES}Total with convergence overhead", counted / seconds / 1e9)
+    rating = counted / (seconds + sets * _overhead(report)) / 1e9
+    _agree(report, f"{RATES}{OVERHEAD}", rating)
+    return _agree(report, VALID, rating)
 
 
-def _bandwidth(report: _Report, solver: _Solver) -> float:
+def _bandwidth(report: Figures, solver: _Solver) -> float:
     """1e6 byte/s. HPCG counts what its algorithm reads and writes; caches may save some."""
     reads = report.positive(f"{BANDWIDTH}Raw Read B/W")
     writes = report.positive(f"{BANDWIDTH}Raw Write B/W")
-    both = report.agree(f"{BANDWIDTH}Raw Total B/W", reads + writes)
+    both = _agree(report, f"{BANDWIDTH}Raw Total B/W", reads + writes)
     seconds = report.positive(f"{TIME}Total")
-    spent = seconds + solver.sets * report.overhead
-    report.agree(f"{BANDWIDTH}{OVERHEAD}", both * solver.slower * seconds / spent)
+    spent = seconds + solver.sets * _overhead(report)
+    _agree(report, f"{BANDWIDTH}{OVERHEAD}", both * solver.slower * seconds / spent)
     return 1e3 * both

@@ -7,7 +7,15 @@ import re
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, bounded, cut_off, damaged, numbers
-from nearmetal.checks.parsing.output import Launch, Output, each_launch, fact, hosts_of, parts
+from nearmetal.checks.parsing.output import (
+    Figures,
+    Launch,
+    Output,
+    each_launch,
+    fact,
+    hosts_of,
+    parts,
+)
 
 #: Lines of the table, as `print_results` of NPB 3 writes them.
 TABLE = re.compile(
@@ -79,20 +87,20 @@ def parse_npb(text: str) -> list[NpbRun]:
 
 @each_launch("npb", START, "NPB kernel")
 def _parse_launches(output: Output) -> NpbRun:
-    kernel, table = _table(output.lines)
+    table = _table(output.lines)
+    kernel = output.program = table.program
     _check_table(kernel, table)
     _check_head(kernel, table, output.lines)
-    output.program = kernel
-    processes = numbers.whole(table["Total processes"], f"{kernel}: Total processes", 1)
+    processes = table.whole("Total processes")
     run = NpbRun(
         {},
         {"kernel": kernel, "class": table["Class"], "processes": processes},
         kernel,
         table["Class"],
         processes,
-        _seconds(kernel, table),
-        numbers.positive(table["Mop/s total"], f"{kernel}: Mop/s total"),
-        numbers.whole(table.get("Total threads", "0"), f"{kernel}: total threads"),
+        table.real("Time in seconds"),
+        table.positive("Mop/s total"),
+        table.whole("Total threads") if "Total threads" in table else 0,
         size=(table["Size"], table["Iterations"]),
         rounding=numbers.unit(table["Time in seconds"]) / 2,
     )
@@ -102,9 +110,9 @@ def _parse_launches(output: Output) -> NpbRun:
     return run
 
 
-def _table(lines: list[str]) -> tuple[str, dict[str, str]]:
-    """The kernel of a launch, and the table behind it."""
-    table: dict[str, str] = {}
+def _table(lines: list[str]) -> Figures:
+    """The table of a launch. Its program is the kernel."""
+    rows = []
     kernel = ""
     for line in lines:
         ended = re.fullmatch(r"([\w-]+) Benchmark Completed\.?", line)
@@ -115,16 +123,13 @@ def _table(lines: list[str]) -> tuple[str, dict[str, str]]:
         if ended:
             kernel = ended[1]
         elif kernel and row:
-            name = "Active" if row[1].startswith("Active") else row[1]
-            if name in table:
-                raise damaged(f"{kernel} gives {name} twice")
-            table[name] = row[2].strip()
+            rows.append((re.sub("^Active.*", "Active", row[1]), row[2]))
     if not kernel:
         raise cut_off('an NPB kernel began but never printed "Benchmark Completed"')
-    return kernel, table
+    return Figures(kernel, rows)
 
 
-def _check_table(kernel: str, table: dict[str, str]) -> None:
+def _check_table(kernel: str, table: Figures) -> None:
     if missing := sorted(set(NEEDED) - set(table)):
         raise damaged(f"the results of {kernel} lack {', '.join(missing)}")
     total = table["Total processes"]
@@ -141,7 +146,7 @@ def _check_table(kernel: str, table: dict[str, str]) -> None:
         )
 
 
-def _check_head(kernel: str, table: dict[str, str], lines: list[str]) -> None:
+def _check_head(kernel: str, table: Figures, lines: list[str]) -> None:
     """Raise ParseError unless the table agrees with the title and the number of processes that were
     printed before the run."""
     titles = [line for line in lines if "NAS Parallel Benchmarks " in line]
@@ -156,7 +161,7 @@ def _check_head(kernel: str, table: dict[str, str], lines: list[str]) -> None:
             raise damaged(f"{kernel} began on {head[1]} processes, but ended on {total}")
 
 
-def _check_mops(run: NpbRun, table: dict[str, str]) -> None:
+def _check_mops(run: NpbRun, table: Figures) -> None:
     """Raise ParseError unless Mop/s of a process or thread times their number is the total."""
     total = f"{run.kernel}: Mop/s total"
     numbers.decimals(table["Mop/s total"], 2, total)
@@ -167,16 +172,8 @@ def _check_mops(run: NpbRun, table: dict[str, str]) -> None:
         raise damaged(f"{run.kernel} does not give Mop/s/process")
     for name, count in counts.items():
         if name in table:
-            rate = numbers.real(table[name], f"{run.kernel}: {name}")
             within = numbers.unit(table[name]) / 2 + numbers.unit(table["Mop/s total"]) / 2
-            numbers.agree(total, run.mops, rate * count, within * count)
-
-
-def _seconds(kernel: str, table: dict[str, str]) -> float:
-    seconds = numbers.real(table["Time in seconds"], f"{kernel}: time in seconds")
-    if seconds < 0:
-        raise damaged(f"{kernel}: its time in seconds is {seconds}")
-    return seconds
+            numbers.agree(total, run.mops, table.real(name) * count, within * count)
 
 
 def _add_ours(run: NpbRun, output: Output) -> None:

@@ -319,6 +319,43 @@ class Output:
         )
 
 
+class Figures(dict[str, str]):
+    """What a program prints by name, once each. Raises ParseError for what is missing."""
+
+    def __init__(self, program: str, pairs: Iterable[tuple[str, str]]):
+        super().__init__()
+        self.program = program
+        for name, text in pairs:
+            if name in self:
+                raise damaged(f"{program} gives {name} twice")
+            self[name] = text.strip()
+
+    def __missing__(self, name: str) -> str:
+        raise ParseError(
+            f"the output of {self.program} lacks {name}: it was cut off, or is of another version; "
+            "see the job's stderr"
+        )
+
+    def whole(self, name: str, least: int = 1) -> int:
+        return numbers.whole(self[name], f"{self.program}: {name}", least)
+
+    def positive(self, name: str) -> float:
+        return numbers.positive(self[name], f"{self.program}: {name}")
+
+    def real(self, name: str, least: float = 0) -> float:
+        """A number of at least `least`."""
+        number = numbers.real(self[name], f"{self.program}: {name}")
+        if number < least:
+            raise damaged(f"{self.program}: {name} is {self[name]}")
+        return number
+
+    def agree(self, name: str, computed: float, within: float) -> float:
+        """The number, which follows from others."""
+        number = self.positive(name)
+        numbers.agree(f"{self.program}: {name}", number, computed, within)
+        return number
+
+
 def fact(line: str) -> tuple[str, str]:
     """``# nearmetal key: value`` as (key, value); ('', '') for any other line."""
     match = re.fullmatch(r"# nearmetal ([^:]+): ?(.*)", line)
