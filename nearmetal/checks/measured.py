@@ -65,7 +65,7 @@ class Measured(Recorded):
         try:
             of_settings = settings.fact(shlex.join(sys.argv), type(self).__name__)
             before, _ = self._snapshots()
-            self.facts = {**self._facts_of(before), **of_settings}
+            self.facts = {**provenance.stored(before), **of_settings}
             repeats = self._record_evidence()
             self._launches = [repeat.number for repeat in repeats if not repeat.again]
         except (provenance.ProvenanceError, disturbance.EvidenceError) as error:

@@ -82,7 +82,7 @@ class NodeFacts(Plugin):
                 f"the job ran on {len(before)} node(s) ({', '.join(before)}) instead of {expected}"
             )
         before = provenance.with_foreign_processes(before, after)
-        facts = self._facts_of(before)
+        facts = provenance.stored(before)
         for name in ("kernel", "hypervisor", "cpu_model", "governor", "smt", "thp"):
             setattr(self, name, facts[name])
         self.nic_driver, self.mtu = of_interfaces(facts, "driver"), of_interfaces(facts, "mtu")

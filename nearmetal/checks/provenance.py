@@ -82,10 +82,11 @@ class Transport:
         On several hosts a device without kernel counters may have carried the payload instead. The
         name says so.
         """
-        nothing_seen = (
-            "shared memory" if len(self.by_host) == 1 else "shared memory or kernel bypass"
-        )
-        return " + ".join(self.carriers) or nothing_seen
+        if self.carriers:
+            return " + ".join(self.carriers)
+        if len(self.by_host) == 1:
+            return "shared memory"
+        return "shared memory or kernel bypass"
 
 
 def parse(text: str) -> Nodes:
@@ -166,13 +167,9 @@ def _expect_whole(host: str, before: Facts, after: Facts) -> None:
         _expect(host, before, [f"{name}.{key}" for key in (*GROUP[kind], *COUNTED[kind])])
     for name in _groups(after):
         counted = [f"{name}.{key}" for key in COUNTED[name.split(".")[0]]]
-        counted += filter(COUNTER.fullmatch, _of_group(before, name))
+        of_group = [key for key in before if key.startswith(f"{name}.")]
+        counted += filter(COUNTER.fullmatch, of_group)
         _expect(host, after, counted)
-
-
-def _of_group(facts: Facts, name: str) -> list[str]:
-    """The keys of a NIC or RDMA port."""
-    return [key for key in facts if key.startswith(f"{name}.")]
 
 
 def _expect_counts(host: str, facts: Facts) -> None:
@@ -283,6 +280,11 @@ def of_nodes(text: str) -> dict:
         nodes = parse(text)
     except ProvenanceError:
         return {}
+    return stored(nodes)
+
+
+def stored(nodes: Nodes) -> dict:
+    """Facts of all nodes, the keys that differ between nodes, and the nodes' names."""
     facts, differing = common(nodes)
     return {**facts, "differs_between_nodes": differing, "nodes": sorted(nodes)}
 

@@ -123,11 +123,6 @@ class Recorded(Plugin):
         except provenance.ProvenanceError as error:
             raise self._failure(f"provenance.before or .after: {error}") from None
 
-    def _facts_of(self, before: provenance.Nodes) -> dict:
-        """Facts that all nodes have, those that differ, and the nodes' names."""
-        facts, differing = provenance.common(before)
-        return {**facts, "differs_between_nodes": differing, "nodes": sorted(before)}
-
     def _record_evidence(self) -> list[disturbance.Repeat]:
         """Record the evidence of all repeats. Raises EvidenceError."""
         repeats = disturbance.parse(self._read("disturbed.out"), disturbance.rules())

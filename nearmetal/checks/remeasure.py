@@ -2,6 +2,7 @@
 
 from reframe.core.exceptions import SanityError, SkipTestError
 
+from nearmetal.cluster import slurm
 from nearmetal.model import naming, remeasure
 
 
@@ -28,4 +29,4 @@ def measure_again(check) -> None:
 
 def by_slurm(check) -> bool:
     """Whether Slurm runs the job, with or without accounting."""
-    return check.job.scheduler.registered_name in ("slurm", "squeue")
+    return check.job.scheduler.registered_name in slurm.SCHEDULERS

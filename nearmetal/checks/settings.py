@@ -224,32 +224,32 @@ class Settings(Plugin):
         if faults:
             raise SanityError("; ".join(faults))
 
-    def setting_in(self, name: str, environ):
-        """A setting's value in an environment of the partition. Raises SanityError."""
-        field, partition = self.settings()[name], self.current_partition
+    def _given(self, name: str, partition, environ=None) -> tuple | None:
+        """A setting's value on the command line or in a site's files, and its origin."""
+        field = self.settings()[name]
         given = field.given_to(self)
         if given is not None:
-            return field.read(self, given, "command line")
-        if field.environ_extra in environ.extras:
+            return given, "command line"
+        if environ and field.environ_extra in environ.extras:
             value = environ.extras[field.environ_extra]
-            origin = f"`{field.environ_extra}` in the extras of the environment {environ.name}"
-            return field.read(self, value, origin)
+            return value, f"`{field.environ_extra}` in the extras of the environment {environ.name}"
         for key in self.keys_of(name):
             if key in partition.extras:
-                origin = f"`{key}` in the extras of {partition.fullname}"
-                return field.read(self, partition.extras[key], origin)
-        return self._defaults[name]
+                return partition.extras[key], f"`{key}` in the extras of {partition.fullname}"
+        return None
+
+    def setting_in(self, name: str, environ):
+        """A setting's value in an environment of the partition. Raises SanityError."""
+        given = self._given(name, self.current_partition, environ)
+        if given is None:
+            return self._defaults[name]
+        return self.settings()[name].read(self, *given)
 
     def before_setup(self, name: str, partition):
         """A setting's value in a partition, for hooks before setup. It may not be allowed: setup
         refuses it then."""
-        given = self.settings()[name].given_to(self)
-        if given is not None:
-            return given
-        for key in self.keys_of(name):
-            if key in partition.extras:
-                return partition.extras[key]
-        return getattr(self, name)
+        value, _ = self._given(name, partition) or (getattr(self, name), "")
+        return value
 
     def decide(self, name: str, value, reason: str) -> None:
         """Set a value that follows from another one.

@@ -69,11 +69,12 @@ class Waiting:
 
 def _seconds_in_the_queue(job) -> float:
     """Seconds for which a job of Slurm has waited; -1 if it does not wait."""
-    if not job or job.scheduler.registered_name not in ("slurm", "squeue") or not job.submit_time:
+    if not job or job.scheduler.registered_name not in slurm.SCHEDULERS or not job.submit_time:
         return -1
     # sacct knows a job some seconds after squeue does.
-    waits = job.state is None or job.state.startswith("PENDING")
-    return time.time() - job.submit_time if waits else -1
+    if job.state is None or job.state.startswith("PENDING"):
+        return time.time() - job.submit_time
+    return -1
 
 
 def _reason(job) -> str:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+#: ReFrame's schedulers that submit to Slurm, with accounting and without.
+SCHEDULERS = ("slurm", "squeue")
 #: Columns of the command that replaces `scontrol show node` where users may not run it: partition,
 #: node, sockets, cores, threads, memory, state, time limit; then of the partition: state, range of
 #: a job's nodes, whether root alone may use it, most CPUs of a job on a node.

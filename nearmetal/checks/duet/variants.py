@@ -14,6 +14,7 @@ from reframe.core.exceptions import SanityError
 from nearmetal.checks import pages
 from nearmetal.checks.runtime import Bare
 from nearmetal.checks.settings import nodes_of
+from nearmetal.cluster import slurm
 from nearmetal.job.launch import Side
 
 
@@ -164,7 +165,7 @@ class Partitions(Kind):
         for partition in self.pair:
             scheduler = partition.scheduler.registered_name
             launcher = partition.launcher_type.registered_name
-            if scheduler not in ("slurm", "squeue") or launcher != "srun":
+            if scheduler not in slurm.SCHEDULERS or launcher != "srun":
                 return (
                     f"needs a heterogeneous job of Slurm to share an allocation with "
                     f"{self.names[1]}: {partition.name} has {scheduler} and {launcher} instead of "

@@ -141,7 +141,12 @@ class Jvm(Bare):
         if skip_reason:
             return skip_reason
         if self.native:
-            return self._skip_reason_of_native(launcher)
+            if not self.image and not (NATIVE / "build.sh").exists():
+                return (
+                    f"{self.environ.name} is built from {NATIVE}, which is not there: use a "
+                    "checkout"
+                )
+            return self._not_by_srun(launcher)
         # Only mpj-native takes direct buffers.
         if self._off_heap():
             return f"{self.environ.name} sends arrays only: leave java_buffers out"
@@ -156,11 +161,6 @@ class Jvm(Bare):
 
     def _off_heap(self):
         return self.settings.get("buffers") == "off_heap"
-
-    def _skip_reason_of_native(self, launcher):
-        if not self.image and not (NATIVE / "build.sh").exists():
-            return f"{self.environ.name} is built from {NATIVE}, which is not there: use a checkout"
-        return self._not_by_srun(launcher)
 
     def _not_by_srun(self, launcher):
         if launcher in ("srun", SRUN_MPJ):
@@ -186,15 +186,14 @@ class Jvm(Bare):
 
     def command(self, program):
         classes, launcher = directories(self.environ)
-        own: dict = {}
+        device = buffers = ports = hosts = None
         if self._off_heap():
-            own["buffers"] = "off_heap"
+            buffers = "off_heap"
         if not self.native:  # whose messages go through the MPI library
-            own["device"] = self.settings["device"]
-            own["ports"] = JAVA_PORTS.of(self.partition)
-            own["hosts"] = JAVA_HOSTS.of(self.partition, default="{}")
-            if own["hosts"] == "{}":
-                own["hosts"] = ""
+            device, ports = self.settings["device"], JAVA_PORTS.of(self.partition)
+            hosts = JAVA_HOSTS.of(self.partition, default="{}")
+            if hosts == "{}":
+                hosts = None
         command = jvm_command(
             Path(program.java).stem,
             script(self.environ),
@@ -202,13 +201,13 @@ class Jvm(Bare):
             classes=classes,
             launch=launcher,
             heap=self.settings["heap"],
-            device=own.get("device"),
+            device=device,
             gc=self.settings["gc"],
             pages=self.settings["pages"],
             warm_up=f"{self.settings['warm_up']:g}",
-            buffers=own.get("buffers"),
-            ports=own.get("ports"),
-            hosts=own.get("hosts"),
+            buffers=buffers,
+            ports=ports,
+            hosts=hosts,
         )
         return self.software.within(command)
 

@@ -5,7 +5,7 @@ skipped if its software is not installed.
 """
 
 import shlex
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import reframe.core.runtime as runtime
 from reframe.core.fixtures import FixtureRegistry, TestFixture
@@ -52,29 +52,6 @@ class Spack(Bare):
         }
 
 
-@dataclass(frozen=True)
-class Place:
-    """The place of a fixture, in attributes that ReFrame's registry of fixtures reads."""
-
-    valid_systems: list[str]
-    valid_prog_environs: list[str]
-
-
-@dataclass(frozen=True)
-class Named:
-    """The name of a class. ReFrame copies the check, and cannot copy a class with it."""
-
-    __name__: str
-
-
-@dataclass(frozen=True)
-class Listed:
-    """The attributes of a fixture that `reframe --list` reads."""
-
-    cls: Named
-    scope: str
-
-
 def have_it_installed(check, further_environs=()) -> dict[tuple[str, str], str]:
     """Let ReFrame run `spack_install` before a check, in the environments that need it.
 
@@ -98,12 +75,17 @@ def have_it_installed(check, further_environs=()) -> dict[tuple[str, str], str]:
         installs = check.before_setup("spack_missing", partition) == "install"
         if not installs and absence(environ, partition):
             continue
-        place = Place([partition.fullname], [environ.name])
+        # What the registry reads of a check.
+        place = SimpleNamespace(
+            valid_systems=[partition.fullname], valid_prog_environs=[environ.name]
+        )
         [name] = registry.add(declared, 0, place)
         names[partition.fullname, environ.name] = name
         check.depends_on(name, needs)
     check._rfm_fixture_registry = registry
-    check._rfm_fixture_space = {"spack": Listed(Named(spack_install.__name__), declared.scope)}
+    # What `reframe --list` reads. ReFrame copies the check, and could not copy the class itself.
+    listed = SimpleNamespace(__name__=spack_install.__name__)
+    check._rfm_fixture_space = {"spack": SimpleNamespace(cls=listed, scope=declared.scope)}
     return names
 
 
