@@ -4,24 +4,21 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.output import Variable
 from nearmetal.checks.parsing.parallel_io import parse_ior, parse_mdtest
 from nearmetal.checks.scaling import Scaling
-from nearmetal.checks.settings import DIRECTORIES, directory_for_shell, setting
+from nearmetal.checks.settings import setting
+
+from .storage import InDirectory
 
 MIB = 1 << 20
 
 
-class ParallelIO(Scaling, NearmetalCheck):
+class ParallelIO(Scaling, InDirectory):
     """A program that many processes run in one directory, which the first node makes and removes.
 
     A node-local directory is one node's, so that all processes are on one node.
     """
-
-    #: The directory: the key `storage_local`, `storage_shared` or `storage_scratch` of the
-    #: partition's `extras`. :values: `local`, `shared`, `scratch`
-    place = builtin.parameter(list(DIRECTORIES), loggable=True)
 
     own_extras = {"processes": "io_processes", "ranks_per_node": "io_ranks_per_node"}
     tags = {"storage", "mpi"}
@@ -32,10 +29,6 @@ class ParallelIO(Scaling, NearmetalCheck):
     #: files smaller or fewer.
     option, smaller = "", ""
     no_transport = "not told: the bytes of files are not messages"
-
-    @builtin.run_after("init")
-    def need_the_directory(self):
-        self.valid_systems = [f"+{DIRECTORIES[self.place].key}"]
 
     def configure(self):
         # Each node has a local directory of its own.
@@ -65,30 +58,21 @@ class ParallelIO(Scaling, NearmetalCheck):
         raise NotImplementedError
 
     def launches(self):
-        named = directory_for_shell(DIRECTORIES[self.place].of(self.current_partition))
         access = "cached"
         if self.is_direct():
             access = "direct"
-        words = f"{named} {self.megabytes_needed()} {self.smaller} {access} {self.option} data"
-        prefix = f"sh parallel_io.sh {words}"
+        words = f"{self.megabytes_needed()} {self.smaller} {access} {self.option} data"
+        prefix = f"sh parallel_io.sh {self.directory()} {words}"
         return [self.placed(self.counts[0], options=self.options(), prefix=prefix)]
 
     def payload_bytes(self):
         return 0
 
     def keep(self, launches: list) -> None:
-        """Store verified launches, and the file system that they ran on."""
-        self.expect_repeats(launches)
-        systems = {launch.facts["file_system"] for launch in launches}
-        if len(systems) > 1:
-            raise SanityError(f"the repeats ran on several file systems: {', '.join(systems)}")
-        self.runs = launches
+        """Also check the binding, and store the program's version."""
+        super().keep(launches)
         self.check_binding()
-        self.facts = {
-            **self.facts,
-            "storage": systems.pop(),
-            "application": launches[0].facts["program"],
-        }
+        self.facts = {**self.facts, "application": launches[0].facts["program"]}
 
 
 @rfm.simple_test

@@ -11,8 +11,33 @@ from nearmetal.checks.settings import DIRECTORIES, directory_for_shell, setting
 from nearmetal.job.launch import Launch
 
 
+class InDirectory(NearmetalCheck):
+    """A program that reads and writes in a directory that a site's file names."""
+
+    #: The directory: the key `storage_local`, `storage_shared` or `storage_scratch` of the
+    #: partition's `extras`. :values: `local`, `shared`, `scratch`
+    place = builtin.parameter(list(DIRECTORIES), loggable=True)
+
+    @builtin.run_after("init")
+    def need_the_directory(self):
+        self.valid_systems = [f"+{DIRECTORIES[self.place].key}"]
+
+    def directory(self) -> str:
+        """The directory as one word of the shell."""
+        return directory_for_shell(DIRECTORIES[self.place].of(self.current_partition))
+
+    def keep(self, launches: list) -> None:
+        """Store launches, and the file system that they ran on."""
+        self.expect_repeats(launches)
+        systems = {launch.facts["file_system"] for launch in launches}
+        if len(systems) > 1:
+            raise SanityError(f"the repeats ran on several file systems: {', '.join(systems)}")
+        self.runs = launches
+        self.facts = {**self.facts, "storage": systems.pop()}
+
+
 @rfm.simple_test
-class storage(NearmetalCheck):
+class storage(InDirectory):
     """Latency, rate and bandwidth of reading and writing a file, on a node's own disk or a shared
     file system.
 
@@ -29,9 +54,6 @@ class storage(NearmetalCheck):
     a disk's. A low rate with a low latency shows that requests wait in one queue.
     """
 
-    #: The directory: the key `storage_local`, `storage_shared` or `storage_scratch` of the
-    #: partition's `extras`. :values: `local`, `shared`, `scratch`
-    place = builtin.parameter(list(DIRECTORIES), loggable=True)
     #: Megabytes of the file; twice as many must be free. Default: the partition's
     #: `storage_megabytes` (extras), or 1024. :type: int
     megabytes = setting(int, 1024, extra="storage_megabytes", least=16)
@@ -45,28 +67,18 @@ class storage(NearmetalCheck):
     time_limit = "30m"
     tags = {"storage"}
 
-    @builtin.run_after("init")
-    def need_the_directory(self):
-        self.valid_systems = [f"+{DIRECTORIES[self.place].key}"]
-
     def build(self):
         self.run_script("sh storage.sh")
 
     def launches(self):
-        named = DIRECTORIES[self.place].of(self.current_partition)
-        return [Launch(options=[directory_for_shell(named), self.megabytes, self.seconds])]
+        return [Launch(options=[self.directory(), self.megabytes, self.seconds])]
 
     def requested(self):
         _, megabytes, seconds = self._command
         return {"megabytes": megabytes, "seconds": seconds}
 
     def read_output(self, text):
-        self.runs = parse_storage(text)
-        self.expect_repeats(self.runs)
-        systems = {launch.facts["file_system"] for launch in self.runs}
-        if len(systems) > 1:
-            raise SanityError(f"the repeats ran on several file systems: {', '.join(systems)}")
-        self.facts = {**self.facts, "storage": systems.pop()}
+        self.keep(parse_storage(text))
 
     read_latency = Variable("us", lambda launch: launch.jobs["read_latency"].latency_us)
     write_latency = Variable("us", lambda launch: launch.jobs["write_latency"].latency_us)
