@@ -63,8 +63,9 @@ def status(namespaces: Namespaces, plan: topology.Topology) -> int:
 
 def shell_command(namespaces: Namespaces, arguments) -> list[str]:
     """The command that starts a login shell on a node, for a person or for one command line."""
-    user = "root" if arguments.root else cluster.USER
-    pty = []
+    user, pty = cluster.USER, []
+    if arguments.root:
+        user = "root"
     if arguments.command == "shell":
         line = "exec bash -l"
         if sys.stdin.isatty():
@@ -142,7 +143,9 @@ def refuse_unsuitable_host(command: str, namespaces: Namespaces, plan: topology.
         conditions.refuse_checkout(namespaces.checkout, *cluster.owner(namespaces))
         conditions.refuse_state(namespaces.directory)
     directory = cache.cache_dir()
-    needed = 0 if (directory / f"image-{image.key()}").exists() else conditions.IMAGE_MB
+    needed = conditions.IMAGE_MB
+    if (directory / f"image-{image.key()}").exists():
+        needed = 0
     conditions.refuse_cache(directory, needed)
     directory.mkdir(parents=True, exist_ok=True)
     conditions.refuse_overlay(directory)

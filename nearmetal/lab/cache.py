@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def built(what: str, name: str, takes: str, build, say) -> Path:
     """
     cache = cache_dir()
     directory = cache / name
-    if _is_locked(cache) and directory.exists() and is_whole(directory):
+    if held(cache / "lock") and directory.exists() and is_whole(directory):
         return directory  # another command builds something else
     with _locked(cache, say):
         for pattern in LEFT_OVERS:
@@ -208,11 +209,11 @@ def interruptible():
             signal.signal(number, handler)
 
 
-def _is_locked(cache: Path) -> bool:
-    """Whether another process changes the cache now."""
+def held(path: Path) -> bool:
+    """Whether a process holds the lock on this file."""
     try:
-        with open(cache / "lock") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with open(path) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except FileNotFoundError:
@@ -220,14 +221,20 @@ def _is_locked(cache: Path) -> bool:
     return False
 
 
+def lock_alone(file, waits: Callable[[], None]) -> None:
+    """Lock an open file for this process alone. `waits` is called where another one holds it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        waits()
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
 @contextmanager
 def _locked(cache: Path, say):
     """Let one process change the cache; others say that they wait, and find what it built."""
     cache.mkdir(parents=True, exist_ok=True)
-    with open(cache / "lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"node image: waiting for another command that changes {cache}")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with open(cache / "lock", "w") as file:
+        waits = f"node image: waiting for another command that changes {cache}"
+        lock_alone(file, lambda: say(waits))
         yield

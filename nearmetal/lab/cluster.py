@@ -96,9 +96,10 @@ def memory_kb(topology: Topology, host_mb: int) -> dict[str, tuple[int, int]]:
     """
     # Guests take their memory beside the file systems of the nodes.
     guests_mb = 0
-    if topology.vm:
-        each_mb = topology.vm.memory_mb
-        guests_mb = topology.vm.total_mb if topology.machine else each_mb * len(topology.guests)
+    if topology.machine:
+        guests_mb = topology.hardware.total_mb
+    elif topology.vm:
+        guests_mb = topology.vm.memory_mb * len(topology.guests)
     budget_mb = int((host_mb - guests_mb) * MEMORY_PART) - OTHER_MEMORY_MB
     weights = {"nearmetal-lab": LARGE_PART, **dict.fromkeys(topology.spaces, 1)}
     weights[topology.controller] = LARGE_PART
@@ -193,9 +194,8 @@ def start_daemons(topology: Topology, namespaces: Namespaces) -> None:
             set_state(topology, namespaces, unusable, "state=resume")
         return {node for node, state in states.items() if state in health.USABLE} == wanted
 
-    seconds = guests.start_seconds(topology) if topology.guests else 20
     try:
-        wait_until(ready, seconds, "waiting for Slurm's nodes")
+        wait_until(ready, guests.start_seconds(topology), "waiting for Slurm's nodes")
     except LabError as error:
         tail = ("tail", "-n", "5", "/var/log/slurm/slurmctld.log")
         logs = namespaces.run(*tail, node=topology.controller, check=False)

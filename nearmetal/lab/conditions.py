@@ -109,6 +109,9 @@ def refuse_overlay(cache: Path, upper: bool = False) -> None:
 
     :arg upper: test the upper directory instead, as the layer of guests needs it.
     """
+    kind = "lower"
+    if upper:
+        kind = "upper"
     script = (
         "mount -t tmpfs t /mnt && mkdir /mnt/l /mnt/a /mnt/m && "
         'trial=$(mktemp -d "$1/trial-XXXXXX") && mkdir "$trial/a" && ended=0 && '
@@ -117,7 +120,6 @@ def refuse_overlay(cache: Path, upper: bool = False) -> None:
         '-o "lowerdir=$lower,upperdir=$upper/a,workdir=$upper/w" o /mnt/m || ended=1; '
         'umount /mnt/m 2> /dev/null; rm -r "$trial"; exit $ended; }'
     )
-    kind = "upper" if upper else "lower"
     command = ["unshare", "--mount", "sh", "-c", script, "overlay", str(cache), kind]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -207,13 +209,12 @@ def as_user(uid: int, gid: int, *command: str) -> bool:
 
 
 def _as_user(uid: int, gid: int, command) -> subprocess.CompletedProcess:
-    if os.geteuid() != 0:  # only root can be somebody else
-        uid, gid = os.geteuid(), os.getegid()
+    user: dict = {}
+    if os.geteuid() == 0:  # only root can be somebody else
+        user = {"user": uid, "group": gid, "extra_groups": []}
     return subprocess.run(
         list(command),
-        user=uid,
-        group=gid,
-        extra_groups=[] if os.geteuid() == 0 else None,
+        **user,
         cwd="/",
         stdin=subprocess.DEVNULL,
         capture_output=True,

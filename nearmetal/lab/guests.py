@@ -50,16 +50,17 @@ ControlPersist yes
 
 
 def start_seconds(topology: Topology) -> int:
-    """Seconds within which the guests, or their daemons, start."""
+    """Seconds within which the guests, or the daemons of all nodes, start."""
     if topology.machine:
         return NESTED_SECONDS
+    if not topology.guests:
+        return 20
     return SECONDS_EACH * max(2, len(topology.guests))
 
 
 def large_pages(kernel: Path = Path("/sys/kernel/mm/transparent_hugepage/enabled")) -> list[str]:
     """Kernel option that sets the guests' transparent huge pages as the host's are."""
-    chosen = re.search(r"\[(\w+)\]", kernel.read_text()) if kernel.exists() else None
-    if chosen:
+    if kernel.exists() and (chosen := re.search(r"\[(\w+)\]", kernel.read_text())):
         return [f"transparent_hugepage={chosen[1]}"]
     return []
 

@@ -76,8 +76,9 @@ def choose(section: dict, asked: dict) -> Hardware:
     if not isinstance(section, dict):
         raise HardwareError(f"topology.toml: [vm] is {section!r}: make it a section with keys")
     # The machine around the guests has the memory of both of them.
-    smaller = NESTED_DEFAULTS if asked.get("nic") in NESTED else {}
-    values = {**section, **smaller, **asked}
+    values = {**section, **asked}
+    if asked.get("nic") in NESTED:
+        values = {**section, **NESTED_DEFAULTS, **asked}
     _refuse_wrong_types(section, values)
     nic, addresses = _nic(values.pop("nic"))
     if nic in NESTED:

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
+from nearmetal.lab.cache import held, lock_alone
 
 HERE = Path(__file__).parent
 #: Has one directory for each lab that runs; `stop` removes it.
@@ -88,22 +89,10 @@ def images_in_use() -> set[str]:
     used = set()
     for record in STATE.glob("*/state.json"):
         # A lab that starts holds the lock before its record is complete.
-        if _living(record) or _held(record.with_name(HOLD)):
+        if _living(record) or held(record.with_name(HOLD)):
             state = _read(record)
             used |= {state.get("image"), state.get("layer")}
     return {directory for directory in used if directory}
-
-
-def _held(path: Path) -> bool:
-    """Whether a process holds the lock on this file."""
-    try:
-        with open(path) as handle:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
 
 
 def _holders(path: Path) -> list[int]:
@@ -143,13 +132,13 @@ class Namespaces:
         self.directory.parent.mkdir(exist_ok=True)
         lock = self.directory.with_suffix(".lock")
         handle = open(lock, "a")  # noqa: SIM115 - it is closed below
+
+        def waits() -> None:
+            say("lab: waiting for another lab-up or lab-down of this checkout")
+
         try:
             while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    say("lab: waiting for another lab-up or lab-down of this checkout")
-                    fcntl.flock(handle, fcntl.LOCK_EX)
+                lock_alone(handle, waits)
                 # The previous holder may have removed the file. Then a lock on it excludes nobody.
                 if _same_file(handle, lock):
                     break
@@ -171,7 +160,7 @@ class Namespaces:
     @property
     def interrupted(self) -> bool:
         """Whether the lab's processes run without a record, since its start was interrupted."""
-        return self.state is None and _held(self._hold)
+        return self.state is None and held(self._hold)
 
     def start(self, facts: dict) -> None:
         """Make the namespaces; record their init process and the facts of the lab.
@@ -241,14 +230,14 @@ class Namespaces:
         """End the lab and everything in it; do nothing if there is none."""
 
         def ended() -> bool:
-            pids = _holders(self._hold) if _held(self._hold) else []
+            pids = _holders(self._hold) if held(self._hold) else []
             state = self.state
             if state:
                 pids.append(state["pid"])
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            return not pids and not _held(self._hold)
+            return not pids and not held(self._hold)
 
         wait_until(ended, 20, "ending the lab's namespaces")
         if self.directory.exists():
