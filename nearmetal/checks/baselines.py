@@ -33,10 +33,14 @@ def recorded_references(data: dict, check) -> dict[str, tuple]:
         "$environ": check.current_environ.name,
     }
     for step in place.get("$index", ()):
-        value = known[step] if step in known else getattr(check, step)
+        value = known.get(step) or getattr(check, step)
         place = place.get(naming.step_of(value), {})
-    plain = {name: one[2] if one[0] == "$xfail" else one for name, one in place.items()}
-    return {name: tuple(one) for name, one in plain.items()}
+    references = {}
+    for name, reference in place.items():
+        if reference[0] == "$xfail":
+            reference = reference[2]
+        references[name] = tuple(reference)
+    return references
 
 
 class Baselined(Plugin):
@@ -70,7 +74,7 @@ class Baselined(Plugin):
             self._read_baseline()
         elif not self.no_baseline:
             self.no_baseline = self._reason_of_partition() or self._reason_of_configuration()
-            self.no_baseline_of = "partition" if self.no_baseline else ""
+            self.no_baseline_of = "partition" * bool(self.no_baseline)
 
     def _reason_of_partition(self) -> str:
         return NO_BASELINE.of(self.current_partition, default="")

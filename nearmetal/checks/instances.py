@@ -1,5 +1,6 @@
 """Several instances of a program at once, and processes that are held to one socket."""
 
+from nearmetal.checks.parsing.output import chunks
 from nearmetal.checks.settings import setting
 from nearmetal.checks.versions import Plugin
 from nearmetal.job.launch import Launch
@@ -48,8 +49,7 @@ class Instances(Plugin):
 
     def each_repeat(self, runs: list) -> list[list]:
         """The launches of all instances of each repeat. One that lacks some is a list of fewer."""
-        count = self.instances
-        return [runs[begin : begin + count] for begin in range(0, len(runs), count)]
+        return chunks(runs, self.instances)
 
     def factors(self):
         factors = super().factors()

@@ -10,6 +10,7 @@ from reframe.core.exceptions import PerformanceError, SanityError
 
 from nearmetal.checks import disturbance, failures, provenance
 from nearmetal.checks.parsing import ParseError, request
+from nearmetal.checks.parsing.output import chunks
 from nearmetal.checks.recorded import rounded
 from nearmetal.checks.runtime.jvm import facts_of_jvms
 from nearmetal.checks.versions import Plugin
@@ -148,9 +149,7 @@ class Output(Plugin):
                 )
         if len(launches) != len(wanted):
             raise SanityError(f"the output holds {len(launches)} launches instead of {len(wanted)}")
-        size = len(self.counts)
-        starts = range(0, len(launches), size)
-        return [dict(zip(self.counts, launches[start : start + size])) for start in starts]
+        return [dict(zip(self.counts, repeat)) for repeat in chunks(launches, len(self.counts))]
 
     def expect_what_was_asked(self) -> None:
         """Raise ParseError if a launch reports other parameters than the requested ones."""

@@ -54,7 +54,9 @@ class Program:
 
     def at(self, path: str) -> "Program":
         """The same program, built into another file."""
-        return replace(self, path=path) if self.is_ours else self
+        if not self.is_ours:
+            return self
+        return replace(self, path=path)
 
 
 def single_source(source: str, omp_flag: str = OPENMP) -> SingleSource:

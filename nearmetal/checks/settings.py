@@ -203,14 +203,17 @@ class Settings(Plugin):
     @classmethod
     def settings(cls) -> dict[str, Setting]:
         """All settings by name."""
-        fields = {name: variable.field for name, variable in cls.var_space.items()}
-        return {name: field for name, field in fields.items() if isinstance(field, Setting)}
+        settings = {}
+        for name, variable in cls.var_space.items():
+            if isinstance(variable.field, Setting):
+                settings[name] = variable.field
+        return settings
 
     @classmethod
     def keys_of(cls, name: str) -> list[str]:
         """The keys of a setting in a partition's `extras`, by precedence."""
-        keys = [cls.own_extras.get(name, ""), cls.settings()[name].extra]
-        return [key for key in keys if key]
+        keys = cls.own_extras.get(name, ""), cls.settings()[name].extra
+        return list(filter(None, keys))
 
     @builtin.run_after("setup")
     def settle_settings(self):

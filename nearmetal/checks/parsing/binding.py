@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, bounded, damaged, numbers
+from nearmetal.checks.parsing.output import chunks
 
 #: What each line of binding.sh begins with. Lines of others have no such mark.
 MARK = "# nearmetal binding: "
@@ -60,8 +61,7 @@ def parse_bindings(text: str, processes: int) -> list[list[Place]]:
             "see the job's stderr"
         )
     # Launches follow each other: the lines of one are never among those of another.
-    starts = range(0, len(lines), processes)
-    return [parse_binding("\n".join(lines[start : start + processes])) for start in starts]
+    return [parse_binding("\n".join(launch)) for launch in chunks(lines, processes)]
 
 
 def _own_lines(text: str) -> list[str]:

@@ -22,7 +22,8 @@ VARIABLES = {
 }
 #: Rates of all processes together. The others are of one process, or of a message.
 SUMMED = ("mpi_random_access", "hpl", "ptrans", "mpi_fft")
-BEGIN = r"^This is the DARPA/DOE HPC Challenge"
+#: Before the first line of a launch.
+BEGIN = r"(?=^This is the DARPA/DOE HPC Challenge)"
 #: Counts of the summary, beside the variables.
 COUNTS = ("CommWorldProcs", "HPL_N", "HPL_NB", "HPL_nprow", "HPL_npcol")
 #: Summary key -> section of the body that gives the same figure, its line, and the factor to the
@@ -93,8 +94,7 @@ def parse_hpcc(text: str) -> list[HpccRun]:
     ParseError if a launch did not end, if a test failed, or if a value is missing, zero or not a
     number.
     """
-    begins = [match.start() for match in re.finditer(BEGIN, text, re.M)]
-    bodies = [text[start:end] for start, end in zip(begins, [*begins[1:], len(text)])]
+    _, *bodies = re.split(BEGIN, text, flags=re.M)
     summaries = [_section(body, "Summary") for body in bodies]
     ended = len(re.findall(r"^End of Summary section\.", text, re.M))
     if not bodies or not all(summaries) or ended != len(bodies):
@@ -104,7 +104,7 @@ def parse_hpcc(text: str) -> list[HpccRun]:
             f"HPL's residual is too large ({failed.strip()}): the machine or its BLAS computes "
             "wrongly"
         )
-    return [_parse_summary(summary, body) for summary, body in zip(summaries, bodies)]
+    return list(map(_parse_summary, summaries, bodies))
 
 
 def _section(body: str, name: str) -> str:

@@ -87,9 +87,8 @@ def parse_lammps(output: Output) -> LammpsRun:
     if [row[0] for row in rows] != list(range(0, steps + 1, INTERVAL)):
         raise damaged(f"the table of LAMMPS lacks steps of 0, {INTERVAL}, ... {steps}")
     _check_energies(rows)
-    version = re.match(r"LAMMPS \((.*)\)", output.lines[0])
     return LammpsRun(
-        {"application": f"LAMMPS {version[1] if version else 'unknown'}"},
+        output.application(r"LAMMPS \((.*)\)"),
         {"processes": processes, "cells": round(cells), "steps": steps, "atoms": atoms},
         processes,
         atoms,

@@ -54,9 +54,8 @@ def parse_namd(output: Output) -> NamdRun:
     did: dict = {"processes": processes}
     if configuration := output.only(r"^Info: Configuration file is (.*)$"):
         did["input"] = configuration[1].rpartition("/")[2]
-    version = re.match(r"Info: NAMD (.*)", output.lines[0])
     return NamdRun(
-        {"application": f"NAMD {version[1] if version else 'unknown'}"},
+        output.application(r"Info: NAMD (.*)"),
         did,
         processes,
         sum(seconds) / len(seconds),
@@ -71,11 +70,13 @@ def _energies(output: Output, names: list[str]) -> list[dict[str, float]]:
     """The energies of each step by name. Raises ParseError if they contradict each other."""
     if missing := {"TS", "POTENTIAL", "TOTAL"} - set(names):
         raise damaged(f"the energies of NAMD lack {', '.join(sorted(missing))}")
-    lines = [line for line in output.lines if line.startswith("ENERGY:")]
-    table = [_energies_of(line.split()[1:], names) for line in lines]
+    table, steps = [], []
+    for line in output.lines:
+        if line.startswith("ENERGY:"):
+            table.append(_energies_of(line.split()[1:], names))
+            steps.append(table[-1]["TS"])
     if not table:
         raise output.incomplete('a line ENERGY: before "WallClock:"')
-    steps = [row["TS"] for row in table]
     if steps != sorted(set(steps)) or len(set(names)) != len(names):
         raise damaged("the steps of NAMD's energies are not in order")
     return table

@@ -72,10 +72,9 @@ def parse_nwchem(output: Output) -> NwchemRun:
     # The clock of our marks runs inside of NWChem's own.
     if seconds > wall + numbers.unit(figures["wall"][1]):
         raise damaged(f"the time of the gradient is {seconds:.3f} s, longer than NWChem's {wall} s")
-    version = re.search(r"\(NWChem\) (\S+)", output.lines[0])
     processes = numbers.whole(figures["nproc"][1], "the processes of NWChem", 1)
     return NwchemRun(
-        {"application": f"NWChem {version[1] if version else 'unknown'}"},
+        output.application(r"\(NWChem\) (\S+)"),
         {"processes": processes},
         processes,
         seconds,

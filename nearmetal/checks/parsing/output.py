@@ -250,6 +250,14 @@ class Output:
                 raise damaged(f"{line!r} was printed twice")
         return results
 
+    def application(self, pattern: str) -> dict[str, str]:
+        """The fact that names the program, with the version in its first line."""
+        match = re.search(pattern, self.lines[0])
+        version = "unknown"
+        if match:
+            version = match[1]
+        return {"application": f"{self.program} {version}"}
+
     def refuse(self, pattern: str) -> None:
         """Raise ParseError if the program reports an error: the last group of the pattern."""
         if match := re.search(pattern, self.text, re.M):
@@ -356,6 +364,11 @@ class Figures(dict[str, str]):
         return number
 
 
+def chunks(items: list, size: int) -> list[list]:
+    """The items in lists of so many. The last one may be shorter."""
+    return [items[begin : begin + size] for begin in range(0, len(items), size)]
+
+
 def fact(line: str) -> tuple[str, str]:
     """``# nearmetal key: value`` as (key, value); ('', '') for any other line."""
     match = re.fullmatch(r"# nearmetal ([^:]+): ?(.*)", line)
@@ -396,7 +409,7 @@ def parts(line: str) -> tuple[str, list[float]]:
 def expect_equal(runs: Iterable, what: str) -> None:
     """Raise ParseError if instances that ran at once did different things."""
     did = [run.did for run in runs]
-    if any(each != did[0] for each in did):
+    if did.count(did[0]) < len(did):
         raise ParseError(
             f"instances at once measured {did}, not the same: have their nodes the same {what}?"
         )

@@ -58,17 +58,19 @@ def measured(lock) -> list:
 
 def disagreements(lock, installed: dict[str, Installed]) -> list[str]:
     """A sentence for each difference between the lock and the installed packages."""
-    missing = [node for node in measured(lock) if node.hash not in installed]
-    sentences = [
-        f"{node.name}@{node.version}/{node.hash} from the lock is not installed" for node in missing
-    ]
+    sentences = []
+    for node in measured(lock):
+        if node.hash not in installed:
+            full_name = f"{node.name}@{node.version}/{node.hash}"
+            sentences.append(f"{full_name} from the lock is not installed")
     by_name = {node.name: node for node in lock.nodes.values()}
     for package in installed.values():
         locked = lock.nodes.get(package.hash)
         name = f"{package.name}@{package.version}"
         if locked is None:
-            other = by_name.get(package.name)
-            wanted = f"{other.version}/{other.hash}" if other else "none"
+            wanted = "none"
+            if other := by_name.get(package.name):
+                wanted = f"{other.version}/{other.hash}"
             sentences.append(f"{name}/{package.hash} is installed, but the lock has {wanted}")
         elif (package.name, package.version) != (locked.name, locked.version):
             sentences.append(

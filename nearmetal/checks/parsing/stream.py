@@ -66,7 +66,11 @@ class SummedTable:
 
     @property
     def rates(self) -> dict[str, float]:
-        return {name: sum(table.rates[name] for table in self.tables) for name in ARRAYS}
+        summed = dict.fromkeys(ARRAYS, 0.0)
+        for table in self.tables:
+            for name, rate in table.rates.items():
+                summed[name] += rate
+        return summed
 
     @property
     def bindings(self) -> dict[int, Binding]:

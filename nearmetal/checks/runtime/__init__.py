@@ -38,10 +38,10 @@ def both(values) -> str:
 
 def image_in(runtimes) -> str:
     """Name and digest of the image of one runtime, or of two. '' if there is none."""
-    images = [runtime.image for runtime in runtimes]
-    if not any(images):
+    images = [runtime.image or "none" for runtime in runtimes]
+    if set(images) == {"none"}:
         return ""
-    return both([image or "none" for image in images])
+    return both(images)
 
 
 def facts_of(runtimes, program) -> dict[str, str]:

@@ -238,13 +238,15 @@ class Jvm(Bare):
 
     def asked(self) -> dict:
         """The settings given to jvm.sh, by the names that it reports, without those it chooses."""
-        given = {name: self.settings[name] for name in ("device", "gc", "pages")}
-        asked = {name: value for name, value in given.items() if value != "auto"}
+        asked = {"library": library(self.environ)}
+        for name in ("device", "gc", "pages"):
+            if self.settings[name] != "auto":
+                asked[name] = self.settings[name]
         if self.settings["heap"]:
             asked["heap"] = f"{self.settings['heap']}MB"
         if self._off_heap():
             asked["buffers"] = "off_heap"
-        return {"library": library(self.environ), **asked}
+        return asked
 
 
 def facts_of_jvms(runtimes, text: str) -> dict:
