@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
-from nearmetal.checks.parsing.output import Launch, Output, each_launch
+from nearmetal.checks.parsing.output import Figures, Launch, Output, each_launch
 
 #: Largest relative drift of the total energy in a run at constant energy. A correct run has 0.02 %
 #: or less.
@@ -21,14 +21,14 @@ FACTS = {
 }
 #: Figures of the log that a run needs.
 FIGURES = {
-    "performance": r"^Performance: +(\S+) +(\S+)$",
-    "time": r"^ *Time: +(\S+) +(\S+) +(\S+)$",
-    "processes": r"^Using (\d+) MPI process",
-    "atoms": r"^There are: (\d+) Atoms",
-    "statistics": r"^Statistics over (\d+) steps",
-    "step": r"^ *dt += (\S+)$",
-    "interval": r"^ *nstlog += (\d+)$",
-    "end": r"^(Finished mdrun)",
+    "performance": r"^Performance: +(?P<performance>\S+) +(?P<hours_for_a_ns>\S+)$",
+    "time": r"^ *Time: +\S+ +(?P<wall_time>\S+) +\S+$",
+    "processes": r"^Using (?P<processes>\d+) MPI process",
+    "atoms": r"^There are: (?P<atoms>\d+) Atoms",
+    "statistics": r"^Statistics over (?P<steps>\d+) steps",
+    "step": r"^ *dt += (?P<time_step>\S+)$",
+    "interval": r"^ *nstlog += (?P<interval>\d+)$",
+    "end": r"^Finished mdrun",
 }
 #: Width of a column of energies.
 WIDTH = 15
@@ -58,15 +58,15 @@ def parse_gromacs(output: Output) -> GromacsRun:
     output.refuse(r"^Fatal error:\n(.*)")
     figures = output.figures(FIGURES)
     potential, count = _energies(output.text)
-    processes = numbers.whole(figures["processes"][1], "the processes of GROMACS", 1)
+    processes = figures.whole("processes")
     # The statistics count step 0 as well.
-    steps = numbers.whole(figures["statistics"][1], "the steps of GROMACS", 2) - 1
-    interval = numbers.whole(figures["interval"][1], "the steps between energies of GROMACS", 1)
+    steps = figures.whole("steps", 2) - 1
+    interval = figures.whole("interval")
     # Energies are printed at step 0, at each interval and at the last step.
     if count != -(-steps // interval) + 1:
         raise damaged(f"GROMACS gives {count} energies for {steps} steps, one every {interval}")
     _check_processes(output.text, processes)
-    atoms = numbers.whole(figures["atoms"][1], "the atoms of GROMACS", 1)
+    atoms = figures.whole("atoms")
     did = {
         "processes": processes,
         "steps": steps,
@@ -149,22 +149,18 @@ def _facts(text: str) -> dict[str, str]:
     return {**facts, "application": " ".join(filter(None, words))}
 
 
-def _rate(figures: dict[str, re.Match], steps: int) -> float:
+def _rate(figures: Figures, steps: int) -> float:
     """ns/day. It must agree with the inverse that is printed beside it, and with time and steps."""
-    performance, hours = figures["performance"].groups()
-    wall = figures["time"][2]
-    rate = numbers.positive(performance, "the performance of GROMACS")
-    inverse = numbers.positive(hours, "the hours that GROMACS takes for a ns")
-    rounding = numbers.unit(performance) / 2 + rate / inverse * numbers.unit(hours) / 2
-    numbers.agree("the performance of GROMACS", rate, 24 / inverse, rounding)
-    seconds = numbers.positive(wall, "the wall time of GROMACS")
-    simulated = (
-        numbers.positive(figures["step"][1], "the time step of GROMACS") * (steps + 1) / 1000
+    digit = numbers.unit(figures["performance"])
+    hours, seconds = figures.positive("hours for a ns"), figures.positive("wall time")
+    rate = 24 / hours
+    figures.agree(
+        "performance", rate, digit / 2 + rate / hours * numbers.unit(figures["hours for a ns"]) / 2
     )
+    simulated = figures.positive("time step") * (steps + 1) / 1000
     computed = simulated * 86400 / seconds
-    rounding = numbers.unit(performance) + computed * numbers.unit(wall) / seconds
-    numbers.agree("the performance of GROMACS", rate, computed, rounding)
-    return rate
+    rounding = digit + computed * numbers.unit(figures["wall time"]) / seconds
+    return figures.agree("performance", computed, rounding)
 
 
 def _check_processes(text: str, processes: int) -> None:

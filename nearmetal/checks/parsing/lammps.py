@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
-from nearmetal.checks.parsing.output import Launch, Output, each_launch
+from nearmetal.checks.parsing.output import Figures, Launch, Output, each_launch
 
 #: Energy of an atom in the initial lattice, from LAMMPS's own log of in.lj (any size).
 LATTICE_ENERGY = -6.7733681
@@ -18,14 +17,22 @@ COLUMNS = ["Step", "Temp", "E_pair", "TotEng", "CPU"]
 #: Steps between two lines of the table.
 INTERVAL = 10
 FIGURES = {
-    "loop time": r"^Loop time of (\S+) on (\d+) procs for (\d+) steps with (\d+) atoms$",
-    "grid of processors": r"^(\d+) by (\d+) by (\d+) MPI processor grid$",
-    "box": r"^Created orthogonal box = \(0 0 0\) to \((\S+) (\S+) (\S+)\)$",
-    "lattice spacing": r"^Lattice spacing in x,y,z = (\S+) ",
-    "atoms": r"^Created (\d+) atoms$",
-    "ghost atom cutoff": r"^ghost atom cutoff = (\S+)",
-    "newton": r"^attributes: .*newton (on|off)",
-    "timesteps/s": r"^Performance: .* (\S+) timesteps/s",
+    "loop time": (
+        r"^Loop time of (?P<loop_time>\S+) on (?P<processes>\d+) procs for (?P<steps>\d+) steps "
+        r"with (?P<atoms>\d+) atoms$"
+    ),
+    "grid of processors": (
+        r"^(?P<grid_x>\d+) by (?P<grid_y>\d+) by (?P<grid_z>\d+) MPI processor grid$"
+    ),
+    "box": (
+        r"^Created orthogonal box = \(0 0 0\) "
+        r"to \((?P<edge_x>\S+) (?P<edge_y>\S+) (?P<edge_z>\S+)\)$"
+    ),
+    "lattice spacing": r"^Lattice spacing in x,y,z = (?P<lattice_spacing>\S+) ",
+    "atoms": r"^Created (?P<created_atoms>\d+) atoms$",
+    "ghost atom cutoff": r"^ghost atom cutoff = (?P<ghost_atom_cutoff>\S+)",
+    "newton": r"^attributes: .*newton (?P<newton>on|off)",
+    "timesteps/s": r"^Performance: .* (?P<timesteps>\S+) timesteps/s",
     "wall time": r"^Total wall time:",
 }
 
@@ -61,29 +68,20 @@ def parse_lammps(output: Output) -> LammpsRun:
     output.refuse(r"^ERROR.*")
     rows = _table(output.lines)
     figures = output.figures(FIGURES)
-    time, *counts = figures["loop time"].groups()
-    processes, steps, atoms = numbers.wholes(counts, "a count in LAMMPS's loop time", 1)
-    seconds = numbers.positive(time, "the loop time of LAMMPS")
-    grid = numbers.wholes(figures["grid of processors"].groups(), "LAMMPS's grid", 1)
-    edges = numbers.positives(figures["box"].groups(), "the edge of LAMMPS's box")
-    cells = edges[0] / numbers.positive(figures["lattice spacing"][1], "LAMMPS's lattice spacing")
-    numbers.agree("the edge of LAMMPS's box", edges[0], edges[1], 0)
-    numbers.agree("the edge of LAMMPS's box", edges[0], edges[2], 0)
-    # Four atoms in each cell of the face-centred lattice.
-    numbers.agree("LAMMPS's number of atoms", atoms, 4 * cells**3, 1e-5 * atoms)
-    numbers.agree(
-        "LAMMPS's number of atoms", atoms, numbers.whole(figures["atoms"][1], "LAMMPS's atoms"), 0
-    )
+    processes, steps, atoms = map(figures.whole, ("processes", "steps", "atoms"))
+    seconds, edge = figures.positive("loop time"), figures.positive("edge x")
+    grid = [figures.whole(f"grid {axis}") for axis in "xyz"]
     numbers.agree("LAMMPS's number of processes", processes, math.prod(grid), 0)
-    rate = figures["timesteps/s"][1]
+    figures.agree("edge y", edge, 0)
+    figures.agree("edge z", edge, 0)
+    # Four atoms in each cell of the face-centred lattice.
+    cells = edge / figures.positive("lattice spacing")
+    figures.agree("atoms", 4 * cells**3, 1e-5 * atoms)
+    figures.agree("created atoms", atoms, 0)
     # The rounding of the rate, and that of the time that it follows from.
-    within = numbers.unit(rate) + steps / seconds**2 * numbers.unit(time)
-    numbers.agree(
-        "LAMMPS's timesteps/s",
-        numbers.positive(rate, "LAMMPS's timesteps/s"),
-        steps / seconds,
-        within,
-    )
+    rounding = steps / seconds**2 * numbers.unit(figures["loop time"])
+    rounding += numbers.unit(figures["timesteps"])
+    figures.agree("timesteps", steps / seconds, rounding)
     if [row[0] for row in rows] != list(range(0, steps + 1, INTERVAL)):
         raise damaged(f"the table of LAMMPS lacks steps of 0, {INTERVAL}, ... {steps}")
     _check_energies(rows)
@@ -96,7 +94,7 @@ def parse_lammps(output: Output) -> LammpsRun:
         seconds,
         rows[-1][3],
         _rates(rows, seconds),
-        _payload(figures, grid, edges[0], atoms, steps),
+        _payload(figures, grid),
     )
 
 
@@ -153,9 +151,7 @@ def _rates(rows: list[list[float]], seconds: float) -> list[float]:
     return [INTERVAL / time for time in between] if min(between) > 0 else []
 
 
-def _payload(
-    figures: dict[str, re.Match], grid: list[int], edge: float, atoms: int, steps: int
-) -> int:
+def _payload(figures: Figures, grid: list[int]) -> int:
     """Bytes that processes must exchange.
 
     The processes form a grid. In each direction with several processes, each has two neighbours. At
@@ -163,8 +159,14 @@ def _payload(
     `newton on` it gets the forces back.
     """
     # Atoms near one face of the whole box.
-    reach = numbers.positive(figures["ghost atom cutoff"][1], "LAMMPS's ghost atom cutoff")
-    slab = atoms * reach / edge
+    reach = figures.positive("ghost atom cutoff") / figures.positive("edge x")
+    slab = figures.whole("atoms") * reach
+    slabs = 0.0
+    for parts in grid:
+        if parts > 1:
+            slabs += 2 * parts * slab
     # 24 bytes of coordinates there, and as many of forces back.
-    ways = 2 if figures["newton"][1] == "on" else 1
-    return int(steps * 24 * ways * sum(2 * parts * slab for parts in grid if parts > 1))
+    sent = figures.whole("steps") * 24 * slabs
+    if figures["newton"] == "on":
+        sent *= 2
+    return int(sent)

@@ -10,9 +10,9 @@ from nearmetal.checks.parsing import ParseError, damaged, numbers
 from nearmetal.checks.parsing.output import Launch, Output, each_launch
 
 FIGURES = {
-    "processors": r"^Info: Running on (\d+) processors, (\d+) nodes",
-    "ATOMS": r"^Info: (\d+) ATOMS$",
-    "ETITLE:": r"^ETITLE: +(.*)",
+    "processors": r"^Info: Running on (?P<cpus>\d+) processors, (?P<processes>\d+) nodes",
+    "ATOMS": r"^Info: (?P<atoms>\d+) ATOMS$",
+    "ETITLE:": r"^ETITLE: +(?P<names>.*)",
     "WallClock:": r"^WallClock:",
 }
 
@@ -47,22 +47,20 @@ def parse_namd(output: Output) -> NamdRun:
     """
     output.refuse(r"^(?:FATAL ERROR|ERROR):.*")
     figures = output.figures(FIGURES)
-    energies = _energies(output, figures["ETITLE:"][1].split())
-    cpus, nodes = figures["processors"].groups()
-    processes = numbers.whole(nodes, "the processes of NAMD", 1)
-    seconds = _benchmarks(output.text, cpus)
-    did: dict = {"processes": processes}
+    energies = _energies(output, figures["names"].split())
+    seconds = _benchmarks(output.text, figures["cpus"])
+    did: dict = {"processes": figures.whole("processes")}
     if configuration := output.only(r"^Info: Configuration file is (.*)$"):
         did["input"] = configuration[1].rpartition("/")[2]
     return NamdRun(
         output.application(r"Info: NAMD (.*)"),
         did,
-        processes,
+        did["processes"],
         sum(seconds) / len(seconds),
         [1 / time for time in seconds],
         int(energies[0]["TS"]),
         energies[0]["POTENTIAL"],
-        numbers.whole(figures["ATOMS"][1], "the atoms of NAMD", 1),
+        figures.whole("atoms"),
     )
 
 

@@ -11,13 +11,15 @@ from nearmetal.checks.parsing.output import Launch, Output, each_launch
 #: Largest sum of the forces over all atoms, in atomic units per component. The exact sum is zero,
 #: and six decimals are printed.
 UNMOVED = 1e-5
+#: Title of the table of the gradient.
+GRADIENTS = "mp2 ENERGY GRADIENTS"
 FIGURES = {
-    "nearmetal begin": r"^nearmetal begin (\d+\.\d+)$",
-    "nearmetal end": r"^nearmetal end (\d+\.\d+)$",
-    "nproc": r"^ *nproc +=\s+(\d+)$",
-    "Total MP2 energy": r"Total MP2 energy +(\S+)",
-    "mp2 ENERGY GRADIENTS": r"mp2 ENERGY GRADIENTS",
-    "wall": r"^ *Total times  cpu: .* wall: +(\S+)s$",
+    "nearmetal begin": r"^nearmetal begin (?P<begin>\d+\.\d+)$",
+    "nearmetal end": r"^nearmetal end (?P<end>\d+\.\d+)$",
+    "nproc": r"^ *nproc +=\s+(?P<processes>\d+)$",
+    "Total MP2 energy": r"Total MP2 energy +(?P<energy>\S+)",
+    GRADIENTS: GRADIENTS,
+    "wall": r"^ *Total times  cpu: .* wall: +(?P<wall_time>\S+)s$",
 }
 #: What NWChem says of its end.
 FAILED = re.compile(r"^(.*(?:error|failed|insufficient).*)$", re.M | re.I)
@@ -65,14 +67,14 @@ def parse_nwchem(output: Output) -> NwchemRun:
     """
     failure = FAILED.search(output.text)
     figures = output.figures(FIGURES, failure[1].strip() if failure else "")
-    energy, gradient = _energy_and_gradient(output.text, figures)
-    begin, end = float(figures["nearmetal begin"][1]), float(figures["nearmetal end"][1])
-    seconds = numbers.positive(f"{end - begin:.6f}", "the time of the gradient")
-    wall = numbers.positive(figures["wall"][1], "the wall time of NWChem")
+    energy, gradient = _energy_and_gradient(output.text, figures["energy"])
+    taken = float(figures["end"]) - float(figures["begin"])
+    seconds = numbers.positive(f"{taken:.6f}", "the time of the gradient")
+    wall = figures.positive("wall time")
     # The clock of our marks runs inside of NWChem's own.
-    if seconds > wall + numbers.unit(figures["wall"][1]):
+    if seconds > wall + numbers.unit(figures["wall time"]):
         raise damaged(f"the time of the gradient is {seconds:.3f} s, longer than NWChem's {wall} s")
-    processes = numbers.whole(figures["nproc"][1], "the processes of NWChem", 1)
+    processes = figures.whole("processes")
     return NwchemRun(
         output.application(r"\(NWChem\) (\S+)"),
         {"processes": processes},
@@ -83,13 +85,10 @@ def parse_nwchem(output: Output) -> NwchemRun:
     )
 
 
-def _energy_and_gradient(
-    text: str, figures: dict[str, re.Match]
-) -> tuple[float, list[tuple[float, ...]]]:
+def _energy_and_gradient(text: str, energy_text: str) -> tuple[float, list[tuple[float, ...]]]:
     """Total energy, and x, y and z of each atom's gradient. Raises ParseError."""
-    energy_text = figures["Total MP2 energy"][1]
     # Rows of other tables before it look alike.
-    rows = ROW.finditer(text, figures["mp2 ENERGY GRADIENTS"].end())
+    rows = ROW.finditer(text, text.index(GRADIENTS))
     try:
         energy = float(energy_text)
         gradient = [tuple(map(float, row.groups())) for row in rows]

@@ -272,22 +272,24 @@ class Output:
                 raise damaged(f"{self.program} prints {match[0].strip()!r} a second time")
         return matches[0] if matches else None
 
-    def figures(self, patterns: dict[str, str], reason: str = "") -> dict[str, re.Match]:
-        """The match of each pattern, by name. Raises ParseError if one is missing.
+    def figures(self, patterns: dict[str, str], reason: str = "") -> Figures:
+        """What the named groups of the patterns match, by their names with blanks.
+
+        Raises ParseError if a pattern is missing.
 
         :arg reason: what the program says of its end.
         """
-        matches = {}
+        pairs: list[tuple[str, str]] = []
         missing = []
         for name, pattern in patterns.items():
-            match = self.only(pattern)
-            if match:
-                matches[name] = match
+            if match := self.only(pattern):
+                for group, text in match.groupdict().items():
+                    pairs.append((group.replace("_", " "), text))
             else:
                 missing.append(name)
         if missing:
             raise self.incomplete(", ".join(missing), reason)
-        return matches
+        return Figures(self.program, pairs)
 
     def incomplete(self, missing: str, reason: str = "") -> ParseError:
         """The error about an output of others that lacks something."""

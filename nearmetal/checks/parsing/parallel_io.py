@@ -31,8 +31,11 @@ PARAMETERS = {
     "reordered": "reorderTasks",
 }
 MDTEST = {
-    "launched": r"^mdtest-(\S+) was launched with (\d+) total task\(s\) on (\d+) node\(s\)$",
-    "files": r"^(\d+) tasks, (\d+) files$",
+    "launched": (
+        r"^mdtest-(?P<version>\S+) was launched with (?P<processes>\d+) total task\(s\) "
+        r"on (?P<nodes>\d+) node\(s\)$"
+    ),
+    "files": r"^(?P<tasks>\d+) tasks, (?P<files>\d+) files$",
     "-- finished at": r"-- finished at",
 }
 
@@ -66,17 +69,15 @@ def parse_mdtest(output: Output) -> ParallelIO:
     """
     facts = output.facts("file_system")
     figures = output.figures(MDTEST)
-    version, tasks, nodes = figures["launched"].groups()
-    _expect_version("mdtest", version)
-    processes = numbers.whole(tasks, "mdtest's tasks", 1)
-    counted, files = numbers.wholes(figures["files"].groups(), "mdtest's files", 1)
-    numbers.agree("mdtest's tasks", processes, counted, 0)
+    _expect_version("mdtest", figures["version"])
+    processes = figures.whole("processes")
+    numbers.agree("mdtest's tasks", processes, figures.whole("tasks"), 0)
     return ParallelIO(
-        {**facts, "program": f"mdtest {version}"},
+        {**facts, "program": f"mdtest {figures['version']}"},
         {
             "processes": processes,
-            "nodes": numbers.whole(nodes, "mdtest's nodes", 1),
-            "files": files / processes,
+            "nodes": figures.whole("nodes"),
+            "files": figures.whole("files") / processes,
         },
         {name: _rate(output, row) for name, row in OPERATIONS.items()},
     )
