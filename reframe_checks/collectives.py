@@ -113,6 +113,3 @@ class collectives(Pages, JavaSettings, Scaling, NearmetalCheck):
             if size >= LEAST:
                 total += count * size
         return total
-
-    def payload_of(self, run):
-        return run.payload_bytes

@@ -97,6 +97,3 @@ class eigen(Hybrid, Scaling, NearmetalCheck):
         self.check_binding()
         self.record_program(launches[0].facts, "eigen")
         self.facts = {**self.facts, "solver": launches[0].facts.get("solver", "not told")}
-
-    def payload_of(self, run):
-        return run.payload_bytes

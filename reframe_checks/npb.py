@@ -60,9 +60,6 @@ class npb_base(Scaling, NearmetalCheck):
     def requested(self):
         return {"kernel": self.benchmark.upper(), "class": self.npb_class}
 
-    def payload_of(self, run):
-        return float(run.facts["payload_bytes"]) if "payload_bytes" in run.facts else None
-
 
 #: Powers of two in the number of keys (IS) and of points (FT), and points of an axis (MG and the
 #: simulated applications), by class.

@@ -7,7 +7,7 @@ import reframe as rfm
 import reframe.core.builtins as builtin
 from reframe.core.exceptions import SanityError
 
-from nearmetal.checks.application import facts_of_program
+from nearmetal.checks.application import Problem, facts_of_program
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.scaling import Payload, cores_of
@@ -18,6 +18,25 @@ from .gromacs import Water
 from .lammps import Liquid
 from .namd import SitesInput
 from .npb import CLASSES
+
+
+class Kernel(Problem):
+    """A kernel of NPB: a program of ours."""
+
+    title, quantity, unit = "NPB", "mops", "Mop/s"
+
+    def __init__(self, benchmark: str, npb_class: str):
+        self.benchmark, self.size = benchmark, npb_class
+
+    def options(self):
+        return [self.size]
+
+    def requested(self):
+        return {"kernel": self.benchmark.upper(), "class": self.size}
+
+    def read(self, text):
+        return parse_npb(text)
+
 
 #: Applications -> the class of their problem. Each name is also the feature of its environments.
 PROBLEMS = {"lammps": Liquid, "gromacs": Water, "namd": SitesInput}
@@ -108,10 +127,9 @@ class vswitch(Payload, NearmetalCheck):
         self.num_nodes = self.counts[0]
         self.num_tasks, self.num_tasks_per_node = self.processes, self.processes // self.num_nodes
 
-    def _problem(self):
-        """The problem of the application; None for a kernel of NPB."""
+    def _problem(self) -> Problem:
         if self.application == "npb":
-            return None
+            return Kernel(self.benchmark, self.npb_class)
         place = self.current_partition.fullname
         if self.application not in self.current_environ.features:
             self.skip(
@@ -124,13 +142,13 @@ class vswitch(Payload, NearmetalCheck):
         return PROBLEMS[self.application](self.size)
 
     def build(self):
-        if self.problem:
-            self.program = self.program or self.problem.program
-            self.run_installed(self.program, self.application)
-            self.env_vars["OMP_NUM_THREADS"] = "1"  # one thread for each process
-            self.env_vars.update(self.problem.env_vars)
-        else:
+        if self.application == "npb":
             self.build_ours(f"npb/{self.benchmark}.c")
+            return
+        self.program = self.program or self.problem.program
+        self.run_installed(self.program, self.application)
+        self.env_vars["OMP_NUM_THREADS"] = "1"  # one thread for each process
+        self.env_vars.update(self.problem.env_vars)
 
     def on_guests(self, guests: int, **fields) -> Launch:
         """A launch of all processes on so many guests."""
@@ -142,35 +160,30 @@ class vswitch(Payload, NearmetalCheck):
         )
 
     def launches(self):
-        options, after = [self.npb_class], ()
-        if self.problem:
-            options, after = self.problem.options(), self.problem.after_launch
+        options, after = self.problem.options(), self.problem.after_launch
         return [self.on_guests(count, options=options, after=after) for count in self.counts]
 
     def preparations(self):
-        if not self.problem:
+        if self.application == "npb":  # it reports its hosts
             return []
         steps = self.problem.preparations(shlex.quote(self.program))
-        # The applications do not report their hosts.
         for count in self.counts:
             output = f"guests_{count}.out"
             steps.append(self.on_guests(count, program="sh task.sh", output=output))
         return steps
 
     def clean_up(self):
-        if not self.problem:
-            return []
         return self.problem.clean_up()
 
     def read_output(self, text):
-        launches = self.problem.read(text) if self.problem else parse_npb(text)
-        if self.problem:
+        launches = self.problem.read(text)
+        if self.application == "npb":
+            self.runs = self.rounds(launches, lambda run: run.hosts, "guests")
+        else:
             self._expect_guests()
             self.runs = self.rounds(launches, on=None)
             self.facts = {**self.facts, **facts_of_program(launches)}
-        else:
-            self.runs = self.rounds(launches, lambda run: run.hosts, "guests")
-        self.record_program(launches[0].facts, self.problem.title if self.problem else "NPB")
+        self.record_program(launches[0].facts, self.problem.title)
 
     def _expect_guests(self) -> None:
         """Raise SanityError if the step on some guests ran on other numbers of them."""
@@ -184,39 +197,24 @@ class vswitch(Payload, NearmetalCheck):
                     f"{', '.join(sorted(names)) or 'none'}: check how srun places processes"
                 )
 
-    def payload_of(self, run):
-        if self.problem:
-            return run.payload_bytes
-        return float(run.facts["payload_bytes"])
-
     def payloads(self):
         # Of those on the most guests alone, which may have one process each.
         return [self.payload_of(runs[self.counts[0]]) for runs in self.runs]
 
     def requested(self):
-        if self.problem:
-            return {"processes": self.processes, **self.problem.requested()}
-        return {
-            "kernel": self.benchmark.upper(),
-            "class": self.npb_class,
-            "processes": self.processes,
-        }
+        return {"processes": self.processes, **self.problem.requested()}
 
     def name_variables(self):
-        problem, kept, size = self.problem, "kept", self.npb_class
-        if problem:
-            kept, size = f"kept_{self.application}", problem.size
+        problem, kept = self.problem, "kept"
+        if self.application != "npb":
+            kept = f"kept_{self.application}"
         self.perf_variables = {}
         for count in self.counts:
-            name = f"{size}_{self.processes}_guests_{count}"
-            if problem:
-                value = problem.value["value"]
-                self.define(f"{problem.quantity}_{name}", problem.unit, value, on=count)
-            else:
-                self.define(f"mops_{name}", "Mop/s", lambda run: run.mops, on=count)
+            name = f"{problem.quantity}_{problem.size}_{self.processes}_guests_{count}"
+            self.define(name, problem.unit, problem.value["value"], on=count)
         for count in self.counts[:-1]:
             self.define(
-                f"{kept}_{size}_{self.processes}_guests_{count}",
+                f"{kept}_{problem.size}_{self.processes}_guests_{count}",
                 "% of ideal",
                 lambda runs, count=count: self._kept(runs, count),
             )
@@ -224,9 +222,4 @@ class vswitch(Payload, NearmetalCheck):
     def _kept(self, runs: dict, count: int) -> float:
         """The rate on some guests in percent of the one on the fewest."""
         fewest = self.counts[-1]
-        return 100 * self._rate_of(runs[count]) / self._rate_of(runs[fewest])
-
-    def _rate_of(self, run):
-        if self.problem:
-            return run.rate
-        return run.mops
+        return 100 * runs[count].rate / runs[fewest].rate

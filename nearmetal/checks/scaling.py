@@ -38,9 +38,13 @@ def cores_of(partition, instead: str) -> int:
 class Payload(Plugin):
     """A check whose launches say what they sent, which identifies the transport."""
 
+    def payload_of(self, run) -> float | None:
+        """Bytes that the processes of a launch sent. None if the program does not report them."""
+        return run.payload_bytes
+
     def payloads(self) -> list:
-        """Bytes that each launch sent. None for one that does not report them."""
-        raise NotImplementedError
+        """Bytes that each launch sent."""
+        return list(map(self.payload_of, all_of(self.runs)))
 
     def payload_bytes(self):
         """Bytes that all launches sent. 0 if they are too few to identify the transport; then
@@ -132,10 +136,6 @@ class Scaling(Payload):
         """The number of processes in the name of a variable."""
         return str(count)
 
-    def payload_of(self, run) -> float | None:
-        """Bytes that the processes of a launch sent. None if the program does not report them."""
-        return None
-
     def _bound(self) -> tuple[int, int]:
         """Processes of the largest launch, and cores of each process if it is bound."""
         if self.runtime.one_process:
@@ -206,9 +206,6 @@ class Scaling(Payload):
                 "% of ideal",
                 lambda runs, count=count: efficiency(runs, count),
             )
-
-    def payloads(self):
-        return list(map(self.payload_of, all_of(self.runs)))
 
     def check_binding(self) -> None:
         """Raise SanityError if the processes ran on other cores than requested."""

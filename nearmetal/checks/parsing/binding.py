@@ -117,13 +117,18 @@ def differs(places: list[Place], wanted: str, threads: int = 1) -> str:
             return f"{cores}: it is not bound"
         if wanted == "numa" and len(place.numa) != 1:
             return f"{who} {len(place.numa)} NUMA nodes instead of one"
-    for host, tasks, cores_in_common in shared(places) if wanted == "core" else []:
+    for host, tasks, cores_in_common in shared(places, wanted):
         return f"tasks {tasks[0]} and {tasks[1]} share core {cores_in_common[0]} of {host}"
     return ""
 
 
-def shared(places: list[Place]) -> list[tuple[str, list[int], list[int]]]:
-    """The cores that tasks of a node have in common, as (host, tasks, cores)."""
+def shared(places: list[Place], wanted: str = "core") -> list[tuple[str, list[int], list[int]]]:
+    """The cores that tasks of a node have in common, as (host, tasks, cores).
+
+    [] unless the binding `core` is wanted.
+    """
+    if wanted != "core":
+        return []
     tasks_by_core: dict[tuple[str, int], list[int]] = {}
     for place in places:
         for core in place.cores:
@@ -138,7 +143,7 @@ def shared(places: list[Place]) -> list[tuple[str, list[int], list[int]]]:
 def faults(places: list[Place], wanted: str) -> str:
     """As `differs`, but with all tasks that share cores, and these cores."""
     sentences = []
-    for host, tasks, cores in shared(places) if wanted == "core" else []:
+    for host, tasks, cores in shared(places, wanted):
         plural = "s" * (len(cores) > 1)
         sentences.append(f"on {host}, tasks {_ranges(tasks)} share core{plural} {_ranges(cores)}")
     return "; ".join(sentences) or differs(places, wanted)
@@ -147,7 +152,7 @@ def faults(places: list[Place], wanted: str) -> str:
 def bound_percent(places: list[Place], wanted: str) -> float:
     """The percentage of tasks that are bound as wanted: `core` or `numa`."""
     sharing: set[int] = set()
-    for _, tasks, _ in shared(places) if wanted == "core" else []:
+    for _, tasks, _ in shared(places, wanted):
         sharing.update(tasks)
     good = [place for place in places if place.task not in sharing and not differs([place], wanted)]
     return 100 * len(good) / len(places)

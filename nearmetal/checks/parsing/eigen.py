@@ -40,7 +40,9 @@ class EigenRun(Launch):
     @property
     def payload_bytes(self) -> float | None:
         """Least number of bytes that the processes exchanged; None if it is unknown."""
-        return float(self.facts["payload_bytes"]) if "payload_bytes" in self.facts else None
+        if "payload_bytes" not in self.facts:
+            return None
+        return float(self.facts["payload_bytes"])
 
 
 @each_launch("eigen", what="eigensolver")

@@ -60,6 +60,17 @@ class NpbRun(Launch):
     rounding: float = 0.0
 
     @property
+    def rate(self) -> float:
+        return self.mops
+
+    @property
+    def payload_bytes(self) -> float | None:
+        """Bytes that the processes sent; None from the official programs."""
+        if "payload_bytes" not in self.facts:
+            return None
+        return float(self.facts["payload_bytes"])
+
+    @property
     def hosts(self) -> int:
         """Number of hosts; 0 if the program does not report them."""
         return len(set(hosts_of(self.facts)))
