@@ -73,6 +73,7 @@ def test_lammps():
             lambda text: re.sub(r"(Loop time of )\S+", r"\g<1>0", text, count=1),
             ["loop time", "is 0,", "no measurement"],
         ),
+        (lambda text: re.sub(r"\S+ timesteps/s", "made timesteps/s", text), ["'made'", "number"]),
     ],
 )
 def test_damaged_lammps(damage, facts):

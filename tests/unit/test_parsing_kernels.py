@@ -74,6 +74,10 @@ def test_the_multi_zone_programs_of_npb():
             lambda text: re.sub(r"(Mop/s total     =).*", r"\1 0.00", text),
             ["CG: Mop/s total", "0.00", "no measurement"],
         ),
+        (
+            lambda text: re.sub(r"(Mop/s/process +=).*", r"\1 generated", text),
+            ["CG: Mop/s/process", "'generated'", "not a number"],
+        ),
         (lambda text: re.sub(r" Mop/s total.*\n", "", text), ["CG", "lack Mop/s total"]),
         (
             lambda text: text.replace("# nearmetal complete", ""),

@@ -151,16 +151,15 @@ def _facts(text: str) -> dict[str, str]:
 
 def _rate(figures: Figures, steps: int) -> float:
     """ns/day. It must agree with the inverse that is printed beside it, and with time and steps."""
-    digit = numbers.unit(figures["performance"])
-    hours, seconds = figures.positive("hours for a ns"), figures.positive("wall time")
-    rate = 24 / hours
-    figures.agree(
-        "performance", rate, digit / 2 + rate / hours * numbers.unit(figures["hours for a ns"]) / 2
-    )
+    rate, hours = figures.positive("performance"), figures.positive("hours for a ns")
+    digit, seconds = numbers.unit(figures["performance"]), figures.positive("wall time")
+    rounding = digit / 2 + rate / hours * numbers.unit(figures["hours for a ns"]) / 2
+    figures.agree("performance", 24 / hours, rounding)
     simulated = figures.positive("time step") * (steps + 1) / 1000
     computed = simulated * 86400 / seconds
     rounding = digit + computed * numbers.unit(figures["wall time"]) / seconds
-    return figures.agree("performance", computed, rounding)
+    figures.agree("performance", computed, rounding)
+    return rate
 
 
 def _check_processes(text: str, processes: int) -> None:

@@ -183,8 +183,9 @@ def _check_mops(run: NpbRun, table: Figures) -> None:
         raise damaged(f"{run.kernel} does not give Mop/s/process")
     for name, count in counts.items():
         if name in table:
+            rate = table.real(name)
             within = numbers.unit(table[name]) / 2 + numbers.unit(table["Mop/s total"]) / 2
-            numbers.agree(total, run.mops, table.real(name) * count, within * count)
+            numbers.agree(total, run.mops, rate * count, within * count)
 
 
 def _add_ours(run: NpbRun, output: Output) -> None:

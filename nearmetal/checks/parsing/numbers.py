@@ -70,7 +70,12 @@ def wholes(texts: Iterable[str], what: str, least: int = 0) -> list[int]:
 
 
 def unit(text: str) -> float:
-    """The value of one unit in the last printed digit: 0.01 for ``1.96``."""
+    """The value of one unit in the last printed digit: 0.01 for ``1.96``.
+
+    Raises ParseError for what is no number.
+    """
+    if not NUMBER.fullmatch(text):
+        raise damaged(f"{text!r} is not a number")
     digits, _, exponent = text.lower().partition("e")
     decimals = len(digits.partition(".")[2])
     # `1.96e3` has the step 10.
