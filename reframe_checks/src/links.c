@@ -107,6 +107,30 @@ static double send_batches(int other, double seconds)
     }
 }
 
+static unsigned char *buffer_of_a_message(void)
+{
+    unsigned char *buffer = malloc((size_t)method.bytes);
+    if (!buffer) {
+        complain("rank %d has no memory for messages; lower --bytes.", rank);
+        MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
+    }
+    memset(buffer, 1, (size_t)method.bytes); /* touched: no page fault while timed */
+    return buffer;
+}
+
+/* Gives up a receive. A message that was on its way cannot be cancelled: it is written when it
+ * comes, into what the next link would compare. So its buffer is never used again. */
+static void give_up(MPI_Request *request, unsigned char **buffer)
+{
+    int over;
+    if (*request == MPI_REQUEST_NULL) return;
+    MPI_Cancel(request);
+    MPI_Test(request, &over, MPI_STATUS_IGNORE);
+    if (over) return;
+    MPI_Request_free(request);
+    *buffer = buffer_of_a_message();
+}
+
 /* Whether the batches of the other rank came in time. The receives of a batch are posted before the
  * answer to the one before. */
 static int receive_batches(int other)
@@ -117,11 +141,7 @@ static int receive_batches(int other)
             MPI_Irecv(receive_buffer[m], (int)method.bytes, MPI_BYTE, other, tag, MPI_COMM_WORLD,
                       &requests[m]);
         if (!done(MESSAGES, requests)) {
-            for (int m = 0; m < MESSAGES; m++)
-                if (requests[m] != MPI_REQUEST_NULL) {
-                    MPI_Cancel(&requests[m]);
-                    MPI_Request_free(&requests[m]);
-                }
+            for (int m = 0; m < MESSAGES; m++) give_up(&requests[m], &receive_buffer[m]);
             return 0;
         }
         const int last = receive_buffer[0][0];
@@ -196,16 +216,14 @@ static int partner(long round, long players, long *place)
 
 static void allocate(void)
 {
-    const int whole = scramble(method.bytes);
+    if (!scramble(method.bytes)) {
+        complain("rank %d has no memory for messages; lower --bytes.", rank);
+        MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
+    }
     for (int m = 0; m < MESSAGES; m++) {
-        send_buffer[m] = malloc((size_t)method.bytes);
-        receive_buffer[m] = malloc((size_t)method.bytes);
-        if (!whole || !send_buffer[m] || !receive_buffer[m]) {
-            fprintf(stderr, "links: rank %d has no memory for messages; lower --bytes.\n", rank);
-            MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
-        }
+        send_buffer[m] = buffer_of_a_message();
+        receive_buffer[m] = buffer_of_a_message();
         memcpy(send_buffer[m] + 1, contents(rank, m), (size_t)method.bytes - 1);
-        memset(receive_buffer[m], 0, (size_t)method.bytes); /* touched: no page fault while timed */
     }
 }
 

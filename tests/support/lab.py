@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -69,7 +70,9 @@ def fresh_prefix(lab: Lab, name: str) -> Path:
     next run."""
     directory = CHECKOUT / "results" / "tests" / name
     quoted = shlex.quote(str(directory))
-    lab.run(f"rm -rf {quoted} && mkdir -p {quoted}")
+    # By the host's user: a test may have put files there that are not the lab's user's.
+    shutil.rmtree(directory, ignore_errors=True)
+    lab.run(f"mkdir -p {quoted}")
     return directory
 
 
