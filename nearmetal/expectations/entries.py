@@ -54,13 +54,19 @@ class ExpectationError(NearmetalError):
 
 @dataclass(frozen=True)
 class Other:
-    """A value of another case of the session; None and {}: as the judged one's."""
+    """A value of other cases of the session; None and {}: as the judged one's."""
 
     check: str | None = None
-    variable: str | None = None
+    variable: str | None = None  #: `triad_{n}` with the group `n` of the judged variable's pattern
     parameters: Mapping = field(default_factory=dict)
-    environ: str = "same"
+    environ: str = "same"  #: or `any`; `like`: of the same kind of message passing
+    partition: str = "same"  #: or `like`: with the same processor
     link_class: str | None = None
+
+    @property
+    def of_own_case(self) -> bool:
+        """Whether it is another variable of the judged case."""
+        return replace(self, variable=None) == Other()
 
 
 @dataclass(frozen=True)
@@ -184,7 +190,6 @@ def _refuse_faults(check: catalogue.Check) -> None:
 
 def _parsed(place: str, name: str, entry: dict) -> Expectation:
     others = {key: Other(**value) for key, value in entry.get("others", {}).items()}
-    names = Readable(tuple(entry["checks"]), {*NUMBERS, *others})
     if not {"variables", "of", "fact"} & set(entry):
         raise ExpectationError(
             f"{place}: has neither `variables` nor `of`. Fix: say which variables it is about"
@@ -194,6 +199,8 @@ def _parsed(place: str, name: str, entry: dict) -> Expectation:
         _check_pattern(f"{place}.{key}", entry.get(key, ""))
     for key in ("hypervisor", "cpu_model"):
         _check_pattern(f"{place}.where.{key}", where.get(key, ""))
+    groups = re.compile(entry.get("variables", "")).groupindex
+    names = Readable(tuple(entry["checks"]), {*NUMBERS, *others, *groups})
     for key, fault in known.faults(entry):
         raise ExpectationError(f"{place}.{key}: {fault}. Fix: {CORRECT}")
     # The schema allows no key that an expectation lacks.

@@ -19,7 +19,9 @@ from nearmetal.util.text import rounded
 LONGEST, LARGEST = 300, 1e15
 #: Functions over numbers. `most_of` and `least_of` take a pattern of the case's own variables.
 FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max}
+OF_ONE_VALUE: dict[str, Callable[..., float]] = {"log2": math.log2}
 OVER_VARIABLES: dict[str, Callable[..., float]] = {"most_of": max, "least_of": min}
+KNOWN = (*FUNCTIONS, *OF_ONE_VALUE, *OVER_VARIABLES)
 OPERATORS: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -90,7 +92,7 @@ class Expression:
         """Its number. Raises UnknownValue where a name has none, or it divides by zero."""
         try:
             value = _value(self.tree, names)
-        except (ZeroDivisionError, OverflowError) as error:
+        except (ValueError, ArithmeticError) as error:
             raise UnknownValue(f"{self.text}: {error}") from None
         if not math.isfinite(value):
             raise UnknownValue(f"{self.text} is {value}")
@@ -180,7 +182,7 @@ def _check(node: ast.expr, leaves: _Leaves) -> None:
     else:
         raise ExpressionError(
             f"{ast.unparse(node)!r} is not allowed: use numbers, names, {OWN}.VARIABLE, "
-            f"+ - * /, {', '.join([*FUNCTIONS, *OVER_VARIABLES])}"
+            f"+ - * /, {', '.join(KNOWN)}"
         )
 
 
@@ -208,14 +210,17 @@ def _check_call(name: str, args: list[ast.expr], leaves: _Leaves) -> None:
             raise ExpressionError(f"{name} needs two values or more")
         for argument in args:
             _check(argument, leaves)
+    elif name in OF_ONE_VALUE:
+        if len(args) != 1:
+            raise ExpressionError(f"{name} needs one value")
+        _check(args[0], leaves)
     elif name in OVER_VARIABLES:
         pattern = _pattern(args)
         if not re.fullmatch(r"[\w*?]+", pattern):
             raise ExpressionError(f"{name} needs one pattern of variables, such as 'triad_*'")
         leaves.patterns.add(pattern)
     else:
-        known = ", ".join([*FUNCTIONS, *OVER_VARIABLES])
-        raise ExpressionError(f"the function {name!r} is unknown. Known: {known}")
+        raise ExpressionError(f"the function {name!r} is unknown. Known: {', '.join(KNOWN)}")
 
 
 def _value(node: ast.expr, names: Names) -> float:
@@ -237,5 +242,6 @@ def _value(node: ast.expr, names: Names) -> float:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         if pattern := _pattern(node.args):
             return OVER_VARIABLES[node.func.id](names.matching(pattern))
-        return FUNCTIONS[node.func.id](*(_value(argument, names) for argument in node.args))
+        function = {**FUNCTIONS, **OF_ONE_VALUE}[node.func.id]
+        return function(*(_value(argument, names) for argument in node.args))
     raise ExpressionError(f"{ast.unparse(node)!r} is not allowed")

@@ -7,8 +7,9 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 
-from nearmetal.expectations import hardware
+from nearmetal.expectations import hardware, known
 from nearmetal.expectations.entries import (
     EXTRAS,
     FACTS,
@@ -64,14 +65,41 @@ class Bounds:
     most: float | None
 
 
+#: The values that a name of `others` stands for: a variable of cases.
+Values = tuple[str, list[Measured]]
+
+
 @dataclass(frozen=True)
-class Deviation:
-    """A case beyond an expectation."""
+class Judgement:
+    """A case held against an expectation."""
 
     expectation: Expectation
     case: Measured
     variable: str  #: '' where it is about the whole case
-    sentence: str
+    sentence: str  #: '' where the case is within the bounds
+    beside: tuple[Values, ...] = ()  #: what it was compared with
+
+    @property
+    def of_repeats(self) -> bool:
+        """Whether it is about single repeats, which the median need not follow."""
+        return bool(self.expectation.of.names & set(OF_REPEATS))
+
+    def values(self) -> Iterator[tuple[Measured, str]]:
+        """The measured values that it is about."""
+        expectation = self.expectation
+        read = [expectation.of, *expectation.bounds]
+        for name in self.case.values:
+            own = any(name in part.own for part in read)
+            patterns = [pattern for part in read for pattern in part.patterns]
+            if own or name == self.variable or any(fnmatchcase(name, each) for each in patterns):
+                yield self.case, name
+        for variable, cases in self.beside:
+            for case in cases:
+                yield case, variable
+
+
+class Deviation(Judgement):
+    """A case beyond an expectation."""
 
     def __str__(self) -> str:
         return ": ".join(filter(None, [self.variable, self.said]))
@@ -94,11 +122,6 @@ class Deviation:
         of = self.expectation.of
         measured = of.over_own or bool(of.names & set(JUDGED))
         return bool(self.variable) or (measured and self.expectation.fact is None)
-
-    @property
-    def of_repeats(self) -> bool:
-        """Whether it is about single repeats, which the median need not follow."""
-        return bool(self.expectation.of.names & set(OF_REPEATS))
 
 
 def selects(expectation: Expectation, place: Place) -> bool:
@@ -151,7 +174,19 @@ def applies(expectation: Expectation, case: Measured) -> bool:
         and selects(expectation, case.place)
         and _on_device(expectation, case)
         and _of_model(expectation, case)
+        and _carried(expectation, case)
     )
+
+
+def _carried(expectation: Expectation, case: Measured) -> bool:
+    """Whether the kernel's TCP carried the messages, for an expectation about it.
+
+    Ethernet's NICs may carry them past the kernel, as Slingshot's do. Where nothing was recorded,
+    the link's type decides.
+    """
+    if "carried_by" not in expectation.where:
+        return True
+    return not case.facts.get("transport") or bool(hardware.carriers(case.facts))
 
 
 def _on_device(expectation: Expectation, case: Measured) -> bool:
@@ -264,9 +299,16 @@ class _Wanted:
     environ: str | None
     partition: str | None
     link: tuple | None  #: class, and the values of LINK
+    kind: str | None = None  #: of message passing
+    node: str | None = None
+    cpu_model: str | None = None
 
     def __contains__(self, case: Measured) -> bool:
-        if self.partition not in (None, case.partition):
+        if self.partition not in (None, case.partition) or self.node not in (None, case.node):
+            return False
+        if self.kind not in (None, _kind(case)):
+            return False
+        if self.cpu_model not in (None, case.facts.get("cpu_model")):
             return False
         if self.environ not in (None, case.environ):
             return False
@@ -296,6 +338,12 @@ def _wanted(other: Other, case: Measured) -> _Wanted:
     wanted = _Wanted(other.check or case.check, texts, case.environ, case.partition, None)
     if other.environ != "same":
         wanted = replace(wanted, environ=None)
+    if other.environ == "like":
+        wanted = replace(wanted, kind=_kind(case), node=case.node)
+    if other.partition == "like":
+        # A partition whose processor is not known is like no other.
+        model = str(case.facts.get("cpu_model") or case.partition)
+        wanted = replace(wanted, partition=None, cpu_model=model)
     if other.link_class is not None:
         link = _link(case.place, other.link_class)
         wanted = replace(wanted, partition=None, link=link)
@@ -306,6 +354,11 @@ def _link(place: Place, link_class: str | None) -> tuple:
     return link_class, *map(place.extras.get, LINK)
 
 
+def _kind(case: Measured) -> str:
+    """How an environment passes messages."""
+    return " ".join(sorted(case.place.environ_features & {"mpi", "mpj"}))
+
+
 class Others:
     """The cases of a session, for expectations over several of them."""
 
@@ -313,7 +366,7 @@ class Others:
         #: By the traits of a case: a search through all cases for each of them would take the
         #: square of their number.
         self._cases: dict[tuple, list[Measured]] = {}
-        self._medians: dict[tuple[_Wanted, str], float | None] = {}
+        self._known: dict[tuple[_Wanted, str], tuple[list[Measured], float]] = {}
         for case in session:
             parameters = tuple(_texts({**DEFAULTS, **case.parameters}).items())
             link = _link(case.place, case.place.extras.get("link_class"))
@@ -321,20 +374,34 @@ class Others:
             for trait in own.traits():
                 self._cases.setdefault(trait, []).append(case)
 
-    def median(self, other: Other, case: Measured, variable: str) -> float | None:
-        """The median of a variable over the cases that `other` names; None without one."""
+    def median(
+        self, other: Other, case: Measured, variable: str
+    ) -> tuple[list[Measured], float] | None:
+        """The cases that `other` names, and the median of their variable; None without one."""
+        if other.of_own_case:
+            if variable not in case.values:
+                return None
+            return [case], case.values[variable]
         wanted = _wanted(other, case)
         # Judged cases that ask for the same cases share the median.
         key = wanted, variable
-        if key not in self._medians:
-            values = []
+        if key not in self._known:
+            cases = []
             for each in min((self._cases.get(trait, []) for trait in wanted.traits()), key=len):
                 if each in wanted and variable in each.values:
-                    values.append(each.values[variable])
-            self._medians[key] = None
-            if values:
-                self._medians[key] = statistics.median(values)
-        return self._medians[key]
+                    cases.append(each)
+            self._known[key] = cases, _median(cases, variable)
+        cases, median = self._known[key]
+        # The judged case is among them. The median of two would be between them.
+        if "like" in (other.environ, other.partition) and len(cases) < 3:
+            cases = [each for each in cases if each is not case]
+            median = _median(cases, variable)
+        return (cases, median) if cases else None
+
+
+def _median(cases: list[Measured], variable: str) -> float:
+    values = [case.values[variable] for case in cases]
+    return statistics.median(values) if values else math.nan
 
 
 def of_session(
@@ -344,12 +411,19 @@ def of_session(
 
     :arg expectations_of: by partition, with the site's own bounds.
     """
-    others, deviating = Others(session), []
+    every = judged(expectations_of, session)
+    return [each for each in every if isinstance(each, Deviation)]
+
+
+def judged(
+    expectations_of: Mapping[str, Mapping[str, Expectation]], session: list[Measured]
+) -> Iterator[Judgement]:
+    """Each case of a session held against each expectation whose numbers are known."""
+    others = Others(session)
     for case in session:
         expectations = expectations_of.get(case.partition, {}).values()
-        deviating += deviations(expectations, case)
-        deviating += deviations(expectations, case, others)
-    return deviating
+        yield from judgements(expectations, case)
+        yield from judgements(expectations, case, others)
 
 
 def deviations(
@@ -359,23 +433,38 @@ def deviations(
 
     :arg session: all cases, for expectations over several cases; None: only those over one.
     """
-    deviating: list[Deviation] = []
+    every = judgements(expectations, case, session)
+    return [each for each in every if isinstance(each, Deviation)]
+
+
+def judgements(
+    expectations: Iterable[Expectation], case: Measured, session: Others | None = None
+) -> Iterator[Judgement]:
+    """A case held against each expectation whose numbers are known.
+
+    :arg session: all cases, for expectations over several cases; None: only those over one.
+    """
     numbers = _numbers(case)
     for expectation in expectations:
         # Those over several cases are judged after the run alone.
         if expectation.of_session is (session is None) or not applies(expectation, case):
             continue
         if expectation.fact:
-            deviating += _of_fact(expectation, case)
+            yield from _of_fact(expectation, case)
             continue
-        for variable in _judged(expectation, case):
-            others = _others(expectation, case, variable, session)
-            if others is not None:
-                names = _names(case, {**numbers, **others}, variable)
+        for variable, groups in _judged(expectation, case):
+            others = _others(expectation, case, variable, groups, session)
+            if others is None:
+                continue
+            medians, beside = others
+            of_groups = {name: float(text) for name, text in groups.items() if text.isdecimal()}
+            names = _names(case, {**numbers, **of_groups, **medians}, variable)
+            try:
                 sentence = _beyond(expectation, names)
-                if sentence:
-                    deviating.append(Deviation(expectation, case, variable, sentence))
-    return deviating
+            except UnknownValue:
+                continue
+            kind = Deviation if sentence else Judgement
+            yield kind(expectation, case, variable, sentence, beside)
 
 
 def _of_fact(expectation: Expectation, case: Measured) -> Iterator[Deviation]:
@@ -387,39 +476,42 @@ def _of_fact(expectation: Expectation, case: Measured) -> Iterator[Deviation]:
         yield Deviation(expectation, case, "", text)
 
 
-def _judged(expectation: Expectation, case: Measured) -> Iterator[str]:
-    """The variables that it judges; '' where it judges the case once."""
+def _judged(expectation: Expectation, case: Measured) -> Iterator[tuple[str, dict[str, str]]]:
+    """The variables that it judges, with the groups of its pattern; '' for the case as a whole."""
     if expectation.variables is None:
-        yield ""
+        yield "", {}
         return
     for name in case.values:
         # Others' checks may use the same name in another unit.
         same_unit = expectation.unit in (None, case.units.get(name, expectation.unit))
-        if same_unit and re.fullmatch(expectation.variables, name):
-            yield name
+        if same_unit and (match := re.fullmatch(expectation.variables, name)):
+            yield name, match.groupdict()
 
 
 def _others(
-    expectation: Expectation, case: Measured, variable: str, session: Others | None
-) -> dict[str, float] | None:
-    """The values of other cases; None where one of them was not measured."""
-    medians = {}
+    expectation: Expectation,
+    case: Measured,
+    variable: str,
+    groups: Mapping[str, str],
+    session: Others | None,
+) -> tuple[dict[str, float], tuple[Values, ...]] | None:
+    """The values of other cases by name, and these; None where one was not measured."""
+    medians, beside = {}, []
     for name, other in expectation.others.items():
         if session is None:
             return None
-        value = session.median(other, case, other.variable or variable)
-        if value is None:
+        read = known.fill(other.variable or variable, groups)
+        measured = session.median(other, case, read)
+        if measured is None:
             return None
-        medians[name] = value
-    return medians
+        cases, medians[name] = measured
+        beside.append((read, cases))
+    return medians, tuple(beside)
 
 
 def _beyond(expectation: Expectation, names: Names) -> str:
-    """The sentence of a deviation; '' where there is none or a name has no number."""
-    try:
-        value, limit = expectation.of.value(names), bounds(expectation, names)
-    except UnknownValue:
-        return ""
+    """The sentence of a deviation; '' where there is none. Raises UnknownValue."""
+    value, limit = expectation.of.value(names), bounds(expectation, names)
     low = limit.least is not None and value < limit.least
     high = limit.most is not None and value > limit.most
     if low or high:

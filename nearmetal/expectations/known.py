@@ -135,9 +135,28 @@ def _in_other(key: str, entry: Mapping, other: Mapping) -> Iterator[tuple[str, s
         names = [check]
     yield from _in_parameters(f"{key}.parameters", names, other.get("parameters", {}))
     if "variable" in other:
-        sentence = unknown_own([other["variable"]], (), variables(names))
+        sentence = unknown_own(_filled(other["variable"], entry), (), variables(names))
         if sentence:
             yield f"{key}.variable", sentence
+
+
+def _filled(variable: str, entry: Mapping) -> list[str]:
+    """The variable, with the groups of an example of the judged ones in place of `{n}`."""
+    pattern = re.compile(entry.get("variables", ""))
+    if not pattern.groupindex:
+        return [variable]
+    for declared in variables(entry["checks"]):
+        for name in catalogue.examples(declared):
+            if match := pattern.fullmatch(name):
+                return [fill(variable, match.groupdict())]
+    return [variable]
+
+
+def fill(variable: str, groups: Mapping[str, str]) -> str:
+    """The variable with groups in place of their names in braces."""
+    for name, text in groups.items():
+        variable = variable.replace(f"{{{name}}}", text)
+    return variable
 
 
 def _matching(pattern: str, known: Iterable[str]) -> list[str]:

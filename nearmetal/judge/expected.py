@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from nearmetal.compare import nearness
 from nearmetal.errors import NearmetalError
-from nearmetal.expectations import entries, judge, known
+from nearmetal.expectations import entries, judge, known, odd
 from nearmetal.expectations.entries import Expectation
 from nearmetal.expectations.expression import Names
-from nearmetal.expectations.judge import Deviation, Measured, Place
+from nearmetal.expectations.judge import Deviation, Judgement, Measured, Place
 from nearmetal.judge.verdict import EXPECTATION, GateReport, Verdict, worst_first
 from nearmetal.judge.without_baseline import Bounded
 from nearmetal.model import naming
@@ -113,21 +113,32 @@ class Expectations:
         return nodes
 
     def bounded(self, session: Session) -> Bounded:
-        """The variables of each case that an expectation bounds. Raises ExpectationError."""
+        """The variables of each case that an expectation bounds. Raises ExpectationError.
+
+        A relation bounds all values that it compares. One of repeats bounds none.
+        """
+        cases = list(measured_cases(session, self.partitions))
+        related: dict[int, set[str]] = {}
+        for judgement in self.judged([measured for _, measured in cases]):
+            if not judgement.of_repeats:
+                for measured, name in judgement.values():
+                    related.setdefault(id(measured), set()).add(name)
         bounded = Bounded()
-        for case, measured in _measured(session, self.partitions):
+        for case, measured in cases:
             expectations = self.partitions[case.partition].expectations.values()
             references = judge.references(expectations, measured, measured.values)
-            bounded[case.where] = frozenset(references)
+            bounded[case.where] = frozenset({*references, *related.get(id(measured), ())})
         return bounded
 
     def deviations(self, session: Session) -> list[Deviation]:
         """What of a session is beyond expectations, over one case and over several."""
-        cases = [measured for _, measured in _measured(session, self.partitions)]
-        by_partition = {}
-        for name, partition in self.partitions.items():
-            by_partition[name] = partition.expectations
-        return judge.of_session(by_partition, cases)
+        every = self.judged([measured for _, measured in measured_cases(session, self.partitions)])
+        return odd.with_odd_values(each for each in every if isinstance(each, Deviation))
+
+    def judged(self, cases: list[Measured]) -> list[Judgement]:
+        """Each case held against each expectation whose numbers are known."""
+        by_partition = {name: each.expectations for name, each in self.partitions.items()}
+        return list(judge.judged(by_partition, cases))
 
     def apply(self, report: GateReport) -> GateReport:
         """The report, with `deviates` in place of the verdicts on variables beyond an expectation.
@@ -159,7 +170,7 @@ class Expectations:
         )
 
 
-def _measured(
+def measured_cases(
     session: Session, partitions: Mapping[str, Partition]
 ) -> Iterator[tuple[Case, Measured]]:
     """The measured cases of partitions that the site's file describes, as expectations see them."""

@@ -331,6 +331,7 @@ def test_passthrough_is_held_against_native_of_the_same_link():
         ({"startup_latency": 900.0, "peak_bandwidth": 0.2}, 40, 0),
     ):
         native = a_case(values=values, link_class="native", link_speed_gbps=link)
+        native = replace(native, partition="native")
         assert len(names(case, [case, native])) == (expected or 0)
 
 
@@ -644,5 +645,6 @@ def test_other_cases_are_looked_up_and_not_searched(monkeypatch, other):
         for size in range(200)
     ]
     others = judge.Others(cases)
-    assert [others.median(other, case, "v") for case in cases] == [*map(float, range(200))]
+    medians = [others.median(other, case, "v")[1] for case in cases]
+    assert medians == [*map(float, range(200))]
     assert len(looked_at) < 2 * len(cases)

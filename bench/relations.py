@@ -1,0 +1,179 @@
+"""What relations within a session reach, and how often they fail healthy machines.
+
+    python -m bench.relations --session DATABASE_OR_JSON --system lab
+    python -m bench.relations --table known_machines.csv.xz
+
+The first prints which part of a first session's variables has a verdict, without the relations and
+with them, and for each relation its bound, how many variables it reaches, and what deviates. The
+second holds the curves of public machines against the same relations: each curve is a case, with
+the collectives of the same machine, library and source.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import lzma
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tabulate import tabulate
+
+from nearmetal import results
+from nearmetal.expectations import entries, judge
+from nearmetal.expectations.judge import Deviation, Judgement, Measured, Place
+from nearmetal.judge.expected import Expectations, measured_cases
+
+HEAD = ["relation", "bound", "compared", "variables", "beyond"]
+PINGPONGS, PLACEMENTS = ("osu_latency", "imb-mpi1 pingpong"), ("internode", "intranode")
+COLLECTIVES = ("allreduce", "alltoall", "bcast", "barrier")
+KERNELS = ("copy", "scale", "add", "triad")
+SIZES = {0: "", 8: "_8B", 65536: "_64KiB"}
+
+
+def is_relation(judgement: Judgement) -> bool:
+    expectation = judgement.expectation
+    return bool(expectation.others or expectation.after_the_run) and not judgement.of_repeats
+
+
+def rows(judgements: Iterable[Judgement]) -> list[list]:
+    """Rows of HEAD."""
+    compared, beyond, reached = Counter(), Counter(), defaultdict(set)
+    bounds = {}
+    for judgement in filter(is_relation, judgements):
+        name = judgement.expectation.name
+        bounds[name] = judgement.expectation.asked
+        compared[name] += 1
+        beyond[name] += isinstance(judgement, Deviation)
+        reached[name] |= {(id(case), variable) for case, variable in judgement.values()}
+    return [[key, bounds[key], compared[key], len(reached[key]), beyond[key]] for key in bounds]
+
+
+def of_session(path: Path, system: str) -> None:
+    """Print what is reached in a session: the newest of a database, or a recorded one."""
+    if path.suffix == ".json":
+        session = results.parse_session(json.loads(path.read_text()), str(path))
+    else:
+        session = results.load_session(path, system, None)
+    expectations = Expectations.of(system)
+    measured = [case for _, case in measured_cases(session, expectations.partitions)]
+    judgements = expectations.judged(measured)
+    variables, alone = set(), set()
+    for case in session.cases:
+        if case.measured:
+            variables |= {(case.where, value.variable) for value in case.values}
+    with_relations = {
+        (where, name) for where, names in expectations.bounded(session).items() for name in names
+    }
+    for judgement in judgements:
+        if not is_relation(judgement) and not judgement.of_repeats:
+            alone |= {(id(case), name) for case, name in judgement.values()}
+    print(tabulate(rows(judgements), HEAD))
+    for text, count in (("without", len(alone)), ("with", len(with_relations))):
+        share = 100 * count / len(variables)
+        print(f"{text} relations: {count} of {len(variables)} variables judged ({share:.0f} %)")
+    for deviation in expectations.deviations(session):
+        case = deviation.case
+        print(f"{case.check} {dict(case.parameters)} {case.partition} {case.environ}: {deviation}")
+
+
+def of_table(path: Path) -> None:
+    """Print which relations the curves of public machines do not hold."""
+    cases = machines(path)
+    shipped = entries.load()
+    judgements = list(judge.judged({case.partition: shipped for case in cases}, cases))
+    print(f"{len(cases)} cases of {len({case.partition for case in cases})} machines and libraries")
+    print(tabulate(rows(judgements), HEAD))
+    for judgement in judgements:
+        if is_relation(judgement) and isinstance(judgement, Deviation):
+            print(f"{judgement.case.partition}: {judgement}")
+
+
+def machines(path: Path) -> list[Measured]:
+    """A case for each curve of the table, and the collectives beside the median curve."""
+    curves, medians = _points(), _points()
+    several, kernels = _points(), _points()
+    for row in _safe(path):
+        where = " ".join([row["machine"], row["mpi"], row["os"], row["source_repo"]])
+        benchmark, value = row["benchmark"].lower(), float(row["value"])
+        size = int(float(row["size_bytes"] or 0))
+        placement = row["scope"].replace("-", "")
+        operation = next((name for name in COLLECTIVES if name in benchmark), "")
+        kernel = next((name for name in KERNELS if row["variable"].startswith(name)), "")
+        if benchmark in PINGPONGS and placement in PLACEMENTS:
+            curves[f"{where} {row['source_path']}", placement][size].append(value)
+            medians[where, placement][size].append(value)
+        elif operation and row["scope"] == "collective" and size in SIZES and row["processes"]:
+            several[where, ""][f"{operation}{SIZES[size]}_{row['processes']}"].append(value)
+        elif benchmark == "stream" and kernel and row["kind"] != "threshold":
+            suffix = row["variable"].removeprefix(kernel)
+            source = f"{where} {row['source_path']} {row['note']} {suffix}"
+            kernels[source, ""][f"{kernel}_1"].append(value)
+    cases = []
+    for check, points in (("stream", kernels), ("collectives", several)):
+        for key, values in points.items():
+            cases.append(
+                _case(check, key, {name: statistics.median(v) for name, v in values.items()})
+            )
+    for points in (curves, medians):
+        for key, curve in points.items():
+            if {1, 1024, 65536} <= set(curve):
+                cases.append(_case("pingpong", key, _values(curve)))
+    return cases
+
+
+def _points() -> dict[tuple[str, str], dict]:
+    """Values by machine and placement, and by size or variable."""
+    return defaultdict(lambda: defaultdict(list))
+
+
+def _safe(path: Path) -> Iterator[dict[str, str]]:
+    """The rows with a time or a rate that are neither an extreme nor in doubt."""
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            extreme = row["variable"].endswith(("_min", "_max"))
+            memory = row["benchmark"] == "STREAM"
+            if "DO NOT USE" not in row["note"] and not extreme and (memory or row["unit"] == "us"):
+                yield row
+
+
+def _case(check: str, key: tuple[str, str], values: dict[str, float]) -> Measured:
+    where, placement = key
+    place = Place({"cores_per_node": 128}, environ_features=frozenset({"mpi"}))
+    parameters = {"placement": placement} if placement else {}
+    return Measured(check, place, parameters, where, "mpi", values)
+
+
+def _values(curve: dict[int, list[float]]) -> dict[str, float]:
+    """The variables of pingpong: latencies in us, rates in Gb/s."""
+    times = {size: statistics.median(values) for size, values in curve.items() if size}
+    rates = {size: 8 * size / time / 1000 for size, time in times.items()}
+    return {
+        "startup_latency": times[1],
+        "latency_1KiB": times[1024],
+        "bandwidth_64KiB": rates[65536],
+        "peak_bandwidth": max(rates.values()),
+    }
+
+
+def main(arguments=None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="relations", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--session", type=Path, metavar="FILE", help="database, or a JSON session")
+    parser.add_argument("--system", default="lab", help="whose file has the expectations")
+    parser.add_argument("--table", type=Path, metavar="CSV", help="figures of public machines")
+    chosen = parser.parse_args(arguments)
+    if chosen.session:
+        of_session(chosen.session, chosen.system)
+    if chosen.table:
+        of_table(chosen.table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Which of two values that contradict each other is the odd one. Pure functions of deviations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Union
+
+from nearmetal.expectations.judge import Deviation, Measured
+
+#: A value: its case's identity, and its variable.
+Key = tuple[int, str]
+#: Or an expectation that a value deviates from by itself.
+By = Union[Key, str]
+
+
+@dataclass
+class Contradicted:
+    """A value, and the values that contradict it."""
+
+    case: Measured
+    variable: str
+    by: set[By] = field(default_factory=set)
+
+    @property
+    def key(self) -> Key:
+        return id(self.case), self.variable
+
+
+def with_odd_values(deviations: Iterable[Deviation]) -> list[Deviation]:
+    """The deviations; those over several values say which is odd, and are about that one.
+
+    A median of several values tells: the judged value is odd. Of two values, the odd one is
+    contradicted by a third, too, or by itself. Without a third, one of the two is odd.
+    """
+    deviations = list(deviations)
+    values: dict[Key, Contradicted] = {}
+    for deviation in deviations:
+        several = _values(deviation, values)
+        for value in several:
+            value.by |= {other.key for other in several} - {value.key}
+        if len(several) == 1:
+            several[0].by.add(deviation.expectation.name)
+    odd: dict[tuple, Deviation] = {}
+    for deviation in deviations:
+        placed = _placed(deviation, values)
+        own = placed.case is deviation.case and placed.variable == deviation.variable
+        # Several cases may blame a value by one expectation; the value's own sentence goes first.
+        key = placed.expectation.name, id(placed.case), placed.variable
+        if own or key not in odd:
+            odd[key] = placed
+    return list(odd.values())
+
+
+def _values(deviation: Deviation, known: dict[Key, Contradicted]) -> list[Contradicted]:
+    """The values that a deviation compares, the judged one first; not those of a median."""
+    pairs = [(deviation.case, deviation.variable)]
+    for variable, cases in deviation.beside:
+        if len(cases) == 1:
+            pairs.append((cases[0], variable))
+    return [known.setdefault((id(case), name), Contradicted(case, name)) for case, name in pairs]
+
+
+def _placed(deviation: Deviation, known: dict[Key, Contradicted]) -> Deviation:
+    """The deviation with a clause on the odd value, of which it then is."""
+    if not deviation.beside or not deviation.variable:
+        return deviation
+    several = _values(deviation, known)
+    most = max(len(cases) for _, cases in deviation.beside)
+    if most > 1:
+        return _saying(
+            deviation, f"the odd one is this value, which is far from the median of {most}"
+        )
+    keys = {value.key for value in several}
+    thirds = [len(value.by - keys) for value in several]
+    suspects = [value for value, number in zip(several, thirds) if number]
+    if len(suspects) != 1:
+        return _saying(deviation, "one of the values is odd")
+    odd, number = suspects[0], max(thirds)
+    where = f"{odd.variable} of {odd.case.check} with {odd.case.environ}"
+    said = _saying(deviation, f"the odd one is {where}, by {number} more")
+    return replace(said, case=odd.case, variable=odd.variable)
+
+
+def _saying(deviation: Deviation, clause: str) -> Deviation:
+    return replace(deviation, sentence=f"{deviation.sentence}; {clause}")
