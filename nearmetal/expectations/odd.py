@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Union
 
 from nearmetal.expectations.judge import Deviation, Measured
 
 #: A value: its case's identity, and its variable.
 Key = tuple[int, str]
-#: Or an expectation that a value deviates from by itself.
-By = Union[Key, str]
 
 
 @dataclass
@@ -20,7 +17,8 @@ class Contradicted:
 
     case: Measured
     variable: str
-    by: set[By] = field(default_factory=set)
+    #: Keys of values, and names of expectations that it deviates from by itself.
+    by: set[object] = field(default_factory=set)
 
     @property
     def key(self) -> Key:

@@ -1,0 +1,211 @@
+"""Relations within a session: which values contradict each other, and which of them is odd."""
+
+import json
+import lzma
+import re
+from dataclasses import replace
+
+import pytest
+
+from bench import relations as bench
+from nearmetal.expectations import entries, judge, odd
+from nearmetal.expectations.judge import Measured, Place
+from tests.support.paths import RECORDED
+
+SHIPPED = entries.load()
+LINK = {"link_class": "native", "link_type": "software", "link_speed_gbps": "memory"}
+FEATURES = {"gnu": "serial", "mpj": "mpj", "mpj-native": "mpj", "mpj-native-mpich": "mpj"}
+CURVE = {
+    "startup_latency": 5.0,
+    "latency_1KiB": 5.6,
+    "bandwidth_64KiB": 16.0,
+    "peak_bandwidth": 26.0,
+}
+WITHIN = {
+    "startup_latency": 0.13,
+    "latency_1KiB": 0.3,
+    "bandwidth_64KiB": 90.0,
+    "peak_bandwidth": 100.0,
+}
+TCP = {
+    "startup_latency": 6.0,
+    "latency_1KiB": 6.2,
+    "bandwidth_64KiB": 25.0,
+    "peak_bandwidth": 26.0,
+}
+
+
+def a_case(check, environ, values, partition="native", parameters=None, **facts):
+    kind = FEATURES.get(environ.removesuffix("-sif"), "mpi")
+    place = Place({**LINK, "cores_per_node": 2}, environ_features=frozenset({kind}))
+    facts = {"cpu_model": "AMD EPYC", **facts}
+    return Measured(check, place, parameters or {}, partition, environ, values, facts=facts)
+
+
+def pingpong(environ, partition="native", placement="internode", **values):
+    values = {**(WITHIN if placement == "intranode" else CURVE), **values}
+    return a_case("pingpong", environ, values, partition, {"placement": placement})
+
+
+def deviations(*cases):
+    """Partition, environment, variable and sentence of what deviates."""
+    found = judge.of_session({case.partition: SHIPPED for case in cases}, list(cases))
+    placed = []
+    for each in odd.with_odd_values(found):
+        placed.append((each.case.partition, each.case.environ, each.variable, each.said))
+    return placed
+
+
+def healthy():
+    """A quiet session of the lab's native partition, with all of its environments."""
+    text = (RECORDED / "relations_healthy.json").read_text()
+    return [
+        a_case(each["check"], each["environ"], each["values"], parameters=each["parameters"])
+        for each in json.loads(text)
+    ]
+
+
+def test_a_healthy_session_holds_all_relations_and_nearly_all_variables_are_in_one():
+    cases = healthy()
+    assert not deviations(*cases)
+    reached = set()
+    for judgement in judge.judged({"native": SHIPPED}, cases):
+        if not judgement.of_repeats:
+            reached |= {(id(case), name) for case, name in judgement.values()}
+    assert len(reached) > 0.9 * sum(len(case.values) for case in cases)
+
+
+@pytest.mark.parametrize(
+    "check, environ, variable, factor, names",
+    [
+        ("pingpong", "openmpi", "startup_latency", 3, ["byte_beside_kib"]),
+        ("pingpong", "openmpi", "startup_latency", 20, ["mpi_latency_beside_tcp"]),
+        ("pingpong", "mpich", "latency_1KiB", 6, ["kib_by_hockney", "beside_libraries"]),
+        ("pingpong", "mpich", "bandwidth_64KiB", 0.05, ["rate_by_hockney", "beside_libraries"]),
+        ("pingpong", "mpich", "bandwidth_64KiB", 8, ["rate_beside_kib"]),
+        ("pingpong", "mpich", "peak_bandwidth", 0.1, ["mpi_rate_beside_tcp"]),
+        ("tcp", "gnu", "bandwidth_64KiB", 0.1, ["streamed_64kib"]),
+        ("npb", "mpich", "mops_S_1", 0.4, ["mops_beside_libraries", "speed_up"]),
+        ("stream", "gnu", "add_2", 0.6, ["add_beside_triad"]),
+        ("stream", "gnu", "copy_1", 2, ["copy_beside_triad"]),
+        ("stream", "gnu", "triad_2", 2, ["rate_by_threads"]),
+    ],
+)
+def test_a_value_of_a_healthy_session_that_moves_is_found(check, environ, variable, factor, names):
+    cases = healthy()
+    for number, case in enumerate(cases):
+        if (case.check, case.environ) == (check, environ):
+            moved = {**case.values, variable: factor * case.values[variable]}
+            cases[number] = replace(case, values=moved)
+    said = "\n".join(each[3] for each in deviations(*cases))
+    assert all(f"({name})" in said for name in names), said
+
+
+def test_open_mpi_of_an_emulated_node_that_is_ten_times_slower_within_it_is_the_odd_one():
+    slow = pingpong("openmpi", "emulated", "intranode", startup_latency=1.4, latency_1KiB=1.6)
+    others = [
+        pingpong("mpich", "emulated", "intranode"),
+        pingpong("openmpi", "native", "intranode"),
+        pingpong("mpich", "native", "intranode"),
+    ]
+    found = deviations(slow, *others)
+    assert {each[:2] for each in found} == {("emulated", "openmpi")}
+    assert any(
+        "the odd one is startup_latency of pingpong with openmpi" in each[3] for each in found
+    )
+
+
+def test_tcp_at_half_of_the_rate_of_two_mpi_libraries_is_the_odd_one():
+    tcp = a_case("tcp", "gnu", {**TCP, "bandwidth_64KiB": 12.0, "peak_bandwidth": 13.0})
+    (only,) = deviations(tcp, pingpong("openmpi"), pingpong("mpich"))
+    assert only[1:3] == ("gnu", "peak_bandwidth")
+    assert "26 Gb/s by MPI, and 13 Gb/s by TCP" in only[3] and "by 1 more" in only[3]
+
+
+def test_a_byte_that_takes_longer_than_a_kib_is_one_of_two_until_another_library_tells():
+    mpich = pingpong("mpich", startup_latency=88.0, latency_1KiB=48.0)
+    (only,) = deviations(mpich)
+    assert only[2] == "startup_latency" and "one of the values is odd" in only[3]
+    found = deviations(mpich, pingpong("openmpi", startup_latency=20.0, latency_1KiB=21.0))
+    assert {each[:3] for each in found} == {("native", "mpich", "startup_latency")}
+    assert all("the odd one is startup_latency of pingpong with mpich" in each[3] for each in found)
+
+
+def test_of_three_libraries_the_one_far_from_the_median_is_odd():
+    cases = [pingpong(name) for name in ("openmpi", "mpich", "openmpi-sif")]
+    cases.append(pingpong("mpich-sif", peak_bandwidth=3.0, bandwidth_64KiB=2.9))
+    found = deviations(*cases)
+    assert {each[1] for each in found} == {"mpich-sif"}
+    assert "far from the median of 4" in found[0][3]
+
+
+def test_libraries_in_java_are_compared_with_each_other_alone():
+    assert not deviations(pingpong("openmpi"), pingpong("mpj", startup_latency=25, latency_1KiB=26))
+
+
+def test_partitions_on_other_processors_are_not_compared():
+    slow = pingpong("openmpi", "old", "intranode", startup_latency=1.0, latency_1KiB=1.1)
+    slow = replace(slow, facts={"cpu_model": "Intel Xeon"})
+    assert not deviations(slow, pingpong("openmpi", "native", "intranode"))
+
+
+def test_collectives_are_held_against_messages():
+    values = {"barrier_3": 12.0, "allreduce_64KiB_4": 900.0, "alltoall_64KiB_4": 800.0}
+    cases = [pingpong("openmpi"), pingpong("openmpi", placement="intranode")]
+    assert not deviations(*cases, a_case("collectives", "openmpi", values))
+    slow = {"barrier_3": 300.0, "allreduce_64KiB_4": 5000.0, "alltoall_64KiB_4": 1.0}
+    found = deviations(*cases, a_case("collectives", "openmpi", slow))
+    assert [each[2] for each in found] == ["barrier_3", "allreduce_64KiB_4", "alltoall_64KiB_4"]
+    assert "37.9 times the 1.58 steps" in found[0][3]
+
+
+def test_kernels_of_hpcc_are_held_against_each_other():
+    values = {"hpl": 60.0, "hpl_of_dgemm": 75.0, "star_dgemm": 40.0, "mpi_fft": 5.0}
+    values |= {"ptrans": 20.0, "ring_bandwidth": 10.0}
+    values |= {"mpi_random_access": 0.01, "star_random_access": 0.04}
+    assert not deviations(a_case("hpcc", "openmpi", values))
+    odd_ones = {"mpi_fft": 90.0, "ptrans": 50.0, "mpi_random_access": 0.2}
+    found = deviations(a_case("hpcc", "openmpi", {**values, **odd_ones}))
+    assert {each[2] for each in found} == set(odd_ones)
+
+
+@pytest.mark.parametrize(
+    "check, values, variable",
+    [
+        ("osnoise", {"share_lost": 5.0, "worst_core_lost": 4.0}, "worst_core_lost"),
+        (
+            "osnoise",
+            {"share_lost": 5.0, "detour_rate": 10.0, "longest_detour": 9.0},
+            "longest_detour",
+        ),
+        ("launch", {"launch_2": 0.3, "mpi_init_2": 0.4}, "mpi_init_2"),
+        ("affinity", {"bound": 50.0}, "bound"),
+    ],
+)
+def test_a_part_is_no_more_than_the_whole(check, values, variable):
+    assert [each[2] for each in deviations(a_case(check, "openmpi", values))] == [variable]
+
+
+def test_the_bench_holds_curves_of_a_table_against_the_relations(tmp_path, capsys):
+    head = (
+        "machine,mpi,os,source_repo,source_path,benchmark,scope,variable,unit,kind,note,processes"
+    )
+    rows = [f"{head},size_bytes,value"]
+    for path, times in (("a", (5, 6, 20, 90)), ("b", (9, 5, 20, 90))):
+        for size, time in zip((1, 1024, 65536, 1 << 20), times):
+            row = (
+                f"here,mpi,,repo,{path},osu_latency,inter-node,latency,us,measured,,2,{size},{time}"
+            )
+            rows.append(row)
+    rows.append("here,mpi,,repo,c,osu_allreduce,collective,latency,us,measured,,64,8,5000")
+    table = tmp_path / "table.csv.xz"
+    table.write_bytes(lzma.compress("\n".join(rows).encode()))
+    assert bench.main(["--table", str(table)]) == 0
+    out = capsys.readouterr().out
+    assert "9 us for 1 B, and 5 us for 1 KiB" in out and "allreduce_8B_64: 5000 us" in out
+    assert re.search(r"byte_beside_kib .* 3 +6 +1\n", out), out
+
+
+def test_the_bench_says_how_many_variables_are_judged(capsys):
+    assert bench.main(["--session", str(RECORDED / "session_lab.json")]) == 0
+    assert "with relations: 24 of 24 variables judged (100 %)" in capsys.readouterr().out
