@@ -99,13 +99,17 @@ def ports(facts: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def link_of(facts: Mapping[str, str]) -> Link:
-    """The link between nodes: InfiniBand or EFA where it is active, else the Ethernet interface."""
+    """The link between nodes: InfiniBand, Omni-Path or EFA where it is active, else the interface."""
     active = ports(facts)
     for device, port in active:
         if facts[f"ib.{device}.{port}.link_layer"] == "InfiniBand":
             return _infiniband(facts, device, port)
-    # Neither InfiniBand nor EFA: the way to the node's name.
+    # Neither InfiniBand nor EFA: a fabric's interface, or the way to the node's name.
     name, why = main_interface(facts)
+    for interface in interfaces(facts):
+        if facts[f"nic.{interface}.driver"] in known()["fabrics"]:
+            name, why = interface, "driver"
+            break
     nic = carriers_of(facts, name)[0]
     link = _ethernet(facts, nic, why)
     for device, port in active:
@@ -133,7 +137,7 @@ def _infiniband(facts: Mapping[str, str], device: str, port: str) -> Link:
         f"{device}/{port}",
         driver,
         link_class,
-        "infiniband",
+        known()["fabrics"].get(driver, "infiniband"),
         speed,
         facts.get(f"nic.{nic}.model") or f"{device} ({driver})",
         rdma=True,
@@ -163,7 +167,8 @@ def _ethernet(facts: Mapping[str, str], nic: str, why: str) -> Link:
     if speed == "unknown":
         guessed += (("link_speed_gbps", f"the driver {driver} does not tell the rate"),)
     model = facts.get(f"nic.{nic}.model") or driver
-    return Link(nic, driver, link_class, "ethernet", speed, model, guessed=guessed + guess)
+    link_type = known()["fabrics"].get(driver, "ethernet")
+    return Link(nic, driver, link_class, link_type, speed, model, guessed=guessed + guess)
 
 
 def _class(facts: Mapping[str, str], nic: str, driver: str) -> tuple[str, Guesses]:

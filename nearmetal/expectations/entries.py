@@ -21,6 +21,7 @@ SCHEMA = PACKAGE / "expectations" / "schema.yaml"
 EXTRAS = (
     "link_speed_gbps",
     "link_signalling_gbps",
+    "nics",
     "memory_gbps",
     "peak_gflops",
     "memory_gb",
@@ -29,7 +30,7 @@ EXTRAS = (
     "nodes",
 )
 #: These, and names of numbers that follow from them (judge.py).
-OF_EXTRAS = (*EXTRAS, "node_memory_gb")
+OF_EXTRAS = (*EXTRAS, "node_memory_gb", "flow_gbps")
 #: Names of recorded facts, likewise. Of nodes that differ, the least counts.
 FACTS = ("cpus", "numa_nodes", "mem_total_kb")
 #: Names of numbers that follow from facts (hardware.py).

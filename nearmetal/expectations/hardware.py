@@ -7,8 +7,24 @@ from collections.abc import Mapping
 
 #: Double-precision operations of a core in a cycle, by the widest instructions that it has: two
 #: fused multiply-adds of a vector (Intel, Optimization Reference Manual, section 2; Arm, Neoverse
-#: N1 Software Optimization Guide). Processors with one such unit have half of it.
-OPERATIONS = {"avx512": 32, "fma": 16, "avx": 8, "sse2": 4, "asimd": 8}
+#: N1 Software Optimization Guide). SVE has the bits of its vectors: two of 512 in A64FX, two of 256
+#: in Neoverse V1, four of 128 in Neoverse V2 (their Software Optimization Guides).
+OPERATIONS = {
+    "avx512": 32,
+    "fma": 16,
+    "avx": 8,
+    "sse2": 4,
+    "asimd": 8,
+    "sve128": 16,
+    "sve256": 16,
+    "sve512": 32,
+}
+#: Processors with AVX-512 that have one unit for its multiply-adds, or two of half its width
+#: (Intel ARK, "# of AVX-512 FMA Units"; AMD, Software Optimization Guide for Zen 4).
+ONE_UNIT = re.compile(
+    r"Xeon.* (Bronze 3[12]\d\d|Silver 4[12]\d\d|Gold 5[12](?!22)\d\d)"
+    r"|EPYC ([89]\d\d4|9V33X|9V64H|9V74|9R14)"
+)
 NOMINAL = re.compile(r"@ (\d+(?:\.\d+)?)GHz")
 SPEED = re.compile(r"nic\..+\.speed")
 #: What joins the carriers of a transport, and the transports of variants.
@@ -31,9 +47,12 @@ def core_gflops(facts: Mapping[str, str]) -> float | None:
 
     The clock is the highest, or else the model's nominal one. None if a fact is missing.
     """
-    operations, ghz = OPERATIONS.get(str(facts.get("vector"))), _clock(facts)
+    vector, ghz = str(facts.get("vector")), _clock(facts)
+    operations = OPERATIONS.get(vector)
     if not operations or not ghz:
         return None
+    if vector == "avx512" and ONE_UNIT.search(str(facts.get("cpu_model"))):
+        operations /= 2
     return ghz * operations
 
 

@@ -556,4 +556,7 @@ def of_extras(extras: Mapping) -> dict[str, object]:
     memory = numbers.get("guest_memory_gb", numbers.get("memory_gb"))
     if memory is not None:
         numbers["node_memory_gb"] = memory
+    speed = numbers.get("link_speed_gbps")
+    if isinstance(speed, (int, float)):
+        numbers["flow_gbps"] = speed / numbers.get("nics", 1)
     return numbers

@@ -162,6 +162,9 @@ processor() { # from the first processor of /proc/cpuinfo into $cpu_model, $cpu_
         *' fma '*) vector=fma ;;
         *' avx '*) vector=avx ;;
         *' sse2 '*) vector=sse2 ;;
+        *' sve '*) # a setting that the administrator may lower, in bytes
+            first_line /proc/sys/abi/sve_default_vector_length
+            case $value in 16 | 32 | 64) vector=sve$((8 * value)) ;; *) vector=asimd ;; esac ;;
         *' asimd '*) vector=asimd ;;
         *) vector='' ;;
     esac

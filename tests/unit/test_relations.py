@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bench import relations as bench
-from nearmetal.expectations import entries, judge, odd
+from nearmetal.cluster import node
+from nearmetal.expectations import entries, hardware, judge, odd
 from nearmetal.expectations.judge import Measured, Place
 from tests.support.paths import RECORDED
 
@@ -209,3 +210,129 @@ def test_the_bench_holds_curves_of_a_table_against_the_relations(tmp_path, capsy
 def test_the_bench_says_how_many_variables_are_judged(capsys):
     assert bench.main(["--session", str(RECORDED / "session_lab.json")]) == 0
     assert "with relations: 24 of 24 variables judged (100 %)" in capsys.readouterr().out
+
+
+# Link types, NICs and processors that must not deviate falsely. Figures are of public machines.
+def between(values, facts=None, **extras):
+    extras = {"link_class": "native", "hypervisor": "none", "cores_per_node": 128, **extras}
+    place = Place(extras, frozenset({"bare_metal"}), frozenset({"mpi"}))
+    placed = {"placement": "internode"}
+    return Measured("pingpong", place, placed, "here", "mpich", values, facts=facts or {})
+
+
+def tcp_beside(case, **values):
+    return replace(case, check="tcp", environ="gnu", parameters={}, values=values)
+
+
+SLINGSHOT = {"startup_latency": 2.0, "peak_bandwidth": 180.0}
+BYPASS = {"transport": "shared memory or kernel bypass", "nic.hsn0.mtu": "9000"}
+BY_KERNEL = {"transport": "hsn0 (cxi_ss1)", "nic.hsn0.mtu": "9000"}
+
+
+def test_slingshot_called_ethernet_does_not_deviate():
+    case = between(SLINGSHOT, BYPASS, link_type="ethernet", link_speed_gbps=200)
+    within = replace(case, parameters={"placement": "intranode"}, values={"peak_bandwidth": 90.0})
+    tcp = tcp_beside(case, startup_latency=25.0, peak_bandwidth=30.0)
+    assert not deviations(case, within, tcp)
+
+
+def test_bytes_that_the_kernel_carried_are_held_against_tcp_whatever_the_link():
+    slow = {"startup_latency": 200.0, "peak_bandwidth": 5.0}
+    case = between(slow, BY_KERNEL, link_type="ethernet", link_speed_gbps=200)
+    tcp = tcp_beside(case, startup_latency=25.0, peak_bandwidth=30.0)
+    found = "\n".join(each[3] for each in deviations(case, tcp))
+    assert "(mpi_latency_beside_tcp)" in found and "(mpi_rate_beside_tcp)" in found
+
+
+@pytest.mark.parametrize(
+    "values, extras, name",
+    [
+        # ARCHER2, CSCS Alps and CSD3's Skylake nodes
+        ({"startup_latency": 1.86, "peak_bandwidth": 91.0}, ("slingshot", 200, 2), ""),
+        ({"startup_latency": 3.8, "peak_bandwidth": 192.0}, ("slingshot", 800, 4), ""),
+        ({"startup_latency": 1.3, "peak_bandwidth": 90.0}, ("omnipath", 100, 1), ""),
+        ({"startup_latency": 25.0}, ("slingshot", 200, 2), "latency_of_a_fabric"),
+        ({"startup_latency": 0.2}, ("omnipath", 100, 1), "latency_of_a_nic"),
+        # HB368rs_v5 has two NICs of 400 Gb/s, and GB300 four
+        ({"peak_bandwidth": 380.0}, ("infiniband", 800, 2), ""),
+        ({"peak_bandwidth": 190.0}, ("infiniband", 800, 4), ""),
+        ({"peak_bandwidth": 60.0}, ("infiniband", 800, 4), "share_mpi_infiniband"),
+        # p4d.24xlarge has four EFA of 100 Gb/s, p5 32
+        ({"startup_latency": 17.0, "peak_bandwidth": 90.0}, ("efa", 400, 4), ""),
+        ({"startup_latency": 17.0, "peak_bandwidth": 90.0}, ("efa", 3200, 32), ""),
+    ],
+)
+def test_a_pair_of_processes_may_have_one_of_several_nics(values, extras, name):
+    link_type, speed, nics = extras
+    case = between(values, link_type=link_type, link_speed_gbps=speed, nics=nics)
+    found = "\n".join(each[3] for each in deviations(case))
+    assert (f"({name})" in found) if name else not found
+
+
+def test_a_rail_is_compared_with_its_rdma_rate():
+    case = between({}, link_type="infiniband", link_speed_gbps=800, nics=2)
+    rdma = replace(case, check="rdma", parameters={}, values={"peak_bandwidth": 390.0})
+    assert not deviations(rdma)
+    (slow,) = deviations(replace(rdma, values={"peak_bandwidth": 300.0}))
+    assert "75 % of the link's 400 Gb/s" in slow[3]
+
+
+@pytest.mark.parametrize(
+    "facts, gflops",
+    [
+        (("sve512", "Fujitsu A64FX", "2200000"), 70.4),
+        (("sve128", "Neoverse-V2", "3400000"), 54.4),
+        (("sve256", "Neoverse-V1", "2600000"), 41.6),
+        (("avx512", "Intel(R) Xeon(R) Silver 4114 CPU @ 2.20GHz", "3000000"), 48.0),
+        (("avx512", "Intel(R) Xeon(R) Gold 5218 CPU @ 2.30GHz", "3900000"), 62.4),
+        (("avx512", "Intel(R) Xeon(R) Gold 5222 CPU @ 3.80GHz", "3900000"), 124.8),
+        (("avx512", "Intel(R) Xeon(R) Gold 6132 CPU @ 2.60GHz", "3700000"), 118.4),
+        (("avx512", "AMD EPYC 9V33X 96-Core Processor", "3700000"), 59.2),
+        (("avx512", "AMD EPYC 9755 128-Core Processor", "4100000"), 131.2),
+    ],
+)
+def test_the_peak_of_a_core_is_by_its_units_and_the_length_of_its_vectors(facts, gflops):
+    facts = dict(zip(("vector", "cpu_model", "clock_khz"), facts))
+    assert hardware.core_gflops(facts) == pytest.approx(gflops)
+    # DGEMM at 85 % of it, with a clock that falls by a third where all cores use AVX, is healthy.
+    values = {"star_dgemm": 0.55 * gflops, "hpl_of_peak": 50.0, "hpl_of_dgemm": 90.0}
+    assert not deviations(a_case("hpcc", "openmpi", values, **facts))
+
+
+@pytest.mark.parametrize(
+    "cores, cpus, threads, deviates",
+    [(64, 128, 2, 0), (64, 64, 1, 0), (3, 6, 2, 0), (3, 3, 1, 0), (64, 64, 2, 1), (64, 63, 1, 1)],
+)
+def test_threads_of_cores_and_odd_cores_are_no_offline_cores(cores, cpus, threads, deviates):
+    facts = {"cpus": str(cpus), "threads_per_core": str(threads)}
+    case = a_case("osnoise", "gnu", {}, **facts)
+    place = replace(case.place, extras={**case.place.extras, "cores_per_node": cores})
+    assert len(deviations(replace(case, place=place))) == deviates
+
+
+@pytest.mark.parametrize(
+    "model, triad, deviates",
+    [
+        ("Intel(R) Xeon(R) CPU Max 9480", 1_300_000.0, 0),
+        ("AMD EPYC 9V64H 88-Core Processor", 6_600_000.0, 0),
+        ("Intel(R) Xeon(R) Platinum 8480+", 1_300_000.0, 1),
+        # Sub-NUMA clusters: a process on one of four nodes, and all.
+        ("Intel(R) Xeon(R) Platinum 8480+", 480_000.0, 0),
+    ],
+)
+def test_memory_in_the_package_is_beyond_the_modules(model, triad, deviates):
+    values = {"triad_1": 18_000.0, "triad_352": triad}
+    case = a_case("stream", "gnu", values, cpu_model=model, memory_modules_mbps="614400")
+    case = replace(case, place=replace(case.place, features=frozenset({"bare_metal"})))
+    assert len(deviations(case)) == deviates
+
+
+def test_a_fabrics_nic_is_known_by_its_driver():
+    facts = {"hypervisor": "none", "nic.eth0.driver": "igb", "nic.eth0.speed": "1000"}
+    facts |= {"nic.hsn0.driver": "cxi_ss1", "nic.hsn0.speed": "200000", "default_nic": "eth0"}
+    link = node.link_of(facts)
+    assert (link.nic, link.link_type, link.speed_gbps) == ("hsn0", "slingshot", 200)
+    port = {"link_layer": "InfiniBand", "state": "4: ACTIVE", "rate": "100 Gb/sec (4X EDR)"}
+    facts = {f"ib.hfi1_0.1.{key}": text for key, text in port.items()}
+    link = node.link_of({**facts, "ib.hfi1_0.1.driver": "hfi1", "hypervisor": "none"})
+    assert (link.link_type, link.speed_gbps) == ("omnipath", 100)
