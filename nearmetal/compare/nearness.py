@@ -191,7 +191,7 @@ def _pair(
 @functools.cache
 def parsed(text: str | float) -> Expression:
     """A limit's expression. Raises ExpectationError."""
-    names = entries.Readable(("*",), {*entries.EXTRAS, "value"})
+    names = entries.Readable(("*",), {*entries.OF_EXTRAS, "value"})
     return entries.read(f"the limit {text!r}", text, names)
 
 

@@ -556,7 +556,8 @@ def of_extras(extras: Mapping) -> dict[str, object]:
     memory = numbers.get("guest_memory_gb", numbers.get("memory_gb"))
     if memory is not None:
         numbers["node_memory_gb"] = memory
-    speed = numbers.get("link_speed_gbps")
-    if isinstance(speed, (int, float)):
-        numbers["flow_gbps"] = speed / numbers.get("nics", 1)
+    speed, nics = numbers.get("link_speed_gbps"), numbers.get("nics", 1)
+    # Texts: the rate of a link in software, and what a file of others says.
+    if isinstance(speed, (int, float)) and isinstance(nics, int) and nics > 0:
+        numbers["flow_gbps"] = speed / nics
     return numbers

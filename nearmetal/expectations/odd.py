@@ -29,7 +29,8 @@ def with_odd_values(deviations: Iterable[Deviation]) -> list[Deviation]:
     """The deviations; those over several values say which is odd, and are about that one.
 
     A median of several values tells: the judged value is odd. Of two values, the odd one is
-    contradicted by a third, too, or by itself. Without a third, one of the two is odd.
+    contradicted by thirds, too, or by itself: by more than twice as many as the other one. Without
+    thirds, one of the two is odd.
     """
     deviations = list(deviations)
     values: dict[Key, Contradicted] = {}
@@ -71,13 +72,23 @@ def _placed(deviation: Deviation, known: dict[Key, Contradicted]) -> Deviation:
         )
     keys = {value.key for value in several}
     thirds = [len(value.by - keys) for value in several]
-    suspects = [value for value, number in zip(several, thirds) if number]
-    if len(suspects) != 1:
+    if not any(thirds):
+        # Nothing contradicts these values alone; what does the rest of their cases?
+        cases = {id(value.case) for value in several}
+        thirds = [len(_contradicting(value.case, known) - cases) for value in several]
+    *_, second, number = sorted(thirds)
+    if number <= 2 * second:
         return _saying(deviation, "one of the values is odd")
-    odd, number = suspects[0], max(thirds)
+    odd = several[thirds.index(number)]
     where = f"{odd.variable} of {odd.case.check} with {odd.case.environ}"
     said = _saying(deviation, f"the odd one is {where}, by {number} more")
     return replace(said, case=odd.case, variable=odd.variable)
+
+
+def _contradicting(case: Measured, known: dict[Key, Contradicted]) -> set[object]:
+    """The cases, and expectations, that contradict any value of a case."""
+    by = {each for value in known.values() if value.case is case for each in value.by}
+    return {each[0] if isinstance(each, tuple) else each for each in by}
 
 
 def _saying(deviation: Deviation, clause: str) -> Deviation:

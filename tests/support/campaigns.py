@@ -10,6 +10,9 @@ import numpy as np
 from tests.support.paths import RECORDED
 
 LAB = json.loads((RECORDED / "session_lab.json").read_text())
+#: Launches of Open MPI between emulated nodes went astray when it was recorded: of its latencies,
+#: those of the others are left.
+ASTRAY, LEFT = ("emulated", "openmpi"), 0.1
 
 
 def campaign(number: int, cv: float = 0.02, steps=(), launches: int = 5, **facts) -> dict:
@@ -36,6 +39,8 @@ def campaign(number: int, cv: float = 0.02, steps=(), launches: int = 5, **facts
             name = key.rsplit(":", 1)[1]
             where = case["display_name"], case["partition"], case["environ"], name
             factor = 1.0
+            if where[1:3] == ASTRAY and "latency" in name:
+                factor = LEFT
             for wanted, step in steps:
                 if all(part in text for part, text in zip(wanted, where)):
                     factor *= step

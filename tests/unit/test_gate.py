@@ -558,7 +558,8 @@ def test_a_partition_that_the_file_lacks_is_said_not_to_be_held(monkeypatch, cap
 def test_a_first_session_is_held_against_expectations_alone(monkeypatch, capsys, tmp_path):
     code, out, _ = run(monkeypatch, capsys, tmp_path, tmp_path, "gate", sessions=[campaign(111)])
     assert not lacking(out, "no baseline", "no earlier session", "expectation")
-    assert code == 2 and "24 not judged" in out  # the lab's links have no expectation
+    # The lab's links have no expectation, but its values bound each other.
+    assert code == 0 and "24 ok" in out
 
 
 def test_a_second_session_is_compared_with_the_first(monkeypatch, capsys, tmp_path):
