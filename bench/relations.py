@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
 import lzma
 import statistics
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -42,15 +43,14 @@ def is_relation(judgement: Judgement) -> bool:
 
 def rows(judgements: Iterable[Judgement]) -> list[list]:
     """Rows of HEAD."""
-    compared, beyond, reached = Counter(), Counter(), defaultdict(set)
-    bounds = {}
+    by_relation: dict[str, list[Judgement]] = defaultdict(list)
     for judgement in filter(is_relation, judgements):
-        name = judgement.expectation.name
-        bounds[name] = judgement.expectation.asked
-        compared[name] += 1
-        beyond[name] += isinstance(judgement, Deviation)
-        reached[name] |= {(id(case), variable) for case, variable in judgement.values()}
-    return [[key, bounds[key], compared[key], len(reached[key]), beyond[key]] for key in bounds]
+        by_relation[judgement.expectation.name].append(judgement)
+    table = []
+    for name, each in by_relation.items():
+        beyond = sum(isinstance(judgement, Deviation) for judgement in each)
+        table.append([name, each[0].expectation.asked, len(each), len(_reached(each)), beyond])
+    return table
 
 
 def of_session(path: Path, system: str) -> None:
@@ -60,25 +60,22 @@ def of_session(path: Path, system: str) -> None:
     else:
         session = results.load_session(path, system, None)
     expectations = Expectations.of(system)
-    measured = [case for _, case in measured_cases(session, expectations.partitions)]
-    judgements = expectations.judged(measured)
-    variables, alone = set(), set()
-    for case in session.cases:
-        if case.measured:
-            variables |= {(case.where, value.variable) for value in case.values}
-    with_relations = {
-        (where, name) for where, names in expectations.bounded(session).items() for name in names
-    }
-    for judgement in judgements:
-        if not is_relation(judgement) and not judgement.of_repeats:
-            alone |= {(id(case), name) for case, name in judgement.values()}
+    cases = [case for _, case in measured_cases(session, expectations.partitions)]
+    judgements = [each for each in expectations.judged(cases) if not each.of_repeats]
     print(tabulate(rows(judgements), HEAD))
-    for text, count in (("without", len(alone)), ("with", len(with_relations))):
-        share = 100 * count / len(variables)
-        print(f"{text} relations: {count} of {len(variables)} variables judged ({share:.0f} %)")
+    total = sum(len(case.values) for case in cases)
+    alone = itertools.filterfalse(is_relation, judgements)
+    for text, chosen in (("without", alone), ("with", judgements)):
+        count = len(_reached(chosen))
+        share = 100 * count / total
+        print(f"{text} relations: {count} of {total} variables judged ({share:.0f} %)")
     for deviation in expectations.deviations(session):
         case = deviation.case
         print(f"{case.check} {dict(case.parameters)} {case.partition} {case.environ}: {deviation}")
+
+
+def _reached(judgements: Iterable[Judgement]) -> set[tuple[int, str]]:
+    return {(id(case), name) for each in judgements for case, name in each.values()}
 
 
 def of_table(path: Path) -> None:

@@ -99,7 +99,7 @@ def ports(facts: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def link_of(facts: Mapping[str, str]) -> Link:
-    """The link between nodes: InfiniBand, Omni-Path or EFA where it is active, else the interface."""
+    """The link between nodes: InfiniBand or EFA where it is active, else an interface."""
     active = ports(facts)
     for device, port in active:
         if facts[f"ib.{device}.{port}.link_layer"] == "InfiniBand":
@@ -109,7 +109,6 @@ def link_of(facts: Mapping[str, str]) -> Link:
     for interface in interfaces(facts):
         if facts[f"nic.{interface}.driver"] in known()["fabrics"]:
             name, why = interface, "driver"
-            break
     nic = carriers_of(facts, name)[0]
     link = _ethernet(facts, nic, why)
     for device, port in active:

@@ -52,7 +52,7 @@ def core_gflops(facts: Mapping[str, str]) -> float | None:
     if not operations or not ghz:
         return None
     if vector == "avx512" and ONE_UNIT.search(str(facts.get("cpu_model"))):
-        operations /= 2
+        operations //= 2
     return ghz * operations
 
 

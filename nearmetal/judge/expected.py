@@ -242,8 +242,8 @@ def _beyond(verdict: Verdict, deviation: Deviation, case: Case | None) -> Verdic
     """The verdict on a variable beyond an expectation."""
     if verdict.name == "regressed" and deviation.beside:
         # That it got worse says more than that another value contradicts it.
-        reasons = filter(None, [verdict.reason, deviation.said])
-        return replace(verdict, reason="; ".join(reasons))
+        said = "; ".join(filter(None, [verdict.reason, deviation.said]))
+        return replace(verdict, reason=said)
     name, reasons, kept = "deviates", [deviation.said], ""
     if verdict.reason and verdict.name in ("deviates", "disturbed"):
         kept = verdict.reason
