@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -200,8 +200,7 @@ def _parsed(place: str, name: str, entry: dict) -> Expectation:
         _check_pattern(f"{place}.{key}", entry.get(key, ""))
     for key in ("hypervisor", "cpu_model"):
         _check_pattern(f"{place}.where.{key}", where.get(key, ""))
-    groups = re.compile(entry.get("variables", "")).groupindex
-    names = Readable(tuple(entry["checks"]), {*NUMBERS, *others, *groups})
+    names = _readable(entry["checks"], entry.get("variables"), others)
     for key, fault in known.faults(entry):
         raise ExpectationError(f"{place}.{key}: {fault}. Fix: {CORRECT}")
     # The schema allows no key that an expectation lacks.
@@ -229,6 +228,12 @@ class Readable:
 
     checks: tuple[str, ...]
     numbers: set[str]
+
+
+def _readable(checks: Iterable[str], variables: str | None, others: Iterable[str]) -> Readable:
+    """Groups of the pattern of variables are names, too."""
+    groups = re.compile(variables or "").groupindex
+    return Readable(tuple(checks), {*NUMBERS, *others, *groups})
 
 
 def read(place: str, text, names: Readable) -> Expression:
@@ -350,7 +355,7 @@ def _own_bounds(shipped: Expectation, change: Mapping, place: str) -> dict[str, 
         )
     if not set(BOUNDS) & set(change):
         raise ExpectationError(f"{place}: has no bound. Fix: give least, most, or both")
-    names = Readable(shipped.checks, {*NUMBERS, *shipped.others})
+    names = _readable(shipped.checks, shipped.variables, shipped.others)
     bounds: dict[str, Expression | None] = {}
     for key in BOUNDS:
         if key not in change:

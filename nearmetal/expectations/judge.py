@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 
 from nearmetal.expectations import hardware, known
 from nearmetal.expectations.entries import (
@@ -84,15 +84,17 @@ class Judgement:
         """Whether it is about single repeats, which the median need not follow."""
         return bool(self.expectation.of.names & set(OF_REPEATS))
 
+    def own(self) -> Iterator[str]:
+        """The variables of the case that it is about."""
+        for part in (self.expectation.of, *self.expectation.bounds):
+            yield from part.own
+            for pattern in part.patterns:
+                yield from fnmatch.filter(self.case.values, pattern)
+
     def values(self) -> Iterator[tuple[Measured, str]]:
-        """The measured values that it is about."""
-        expectation = self.expectation
-        read = [expectation.of, *expectation.bounds]
-        for name in self.case.values:
-            own = any(name in part.own for part in read)
-            patterns = [pattern for part in read for pattern in part.patterns]
-            if own or name == self.variable or any(fnmatchcase(name, each) for each in patterns):
-                yield self.case, name
+        """The measured values that it is about, also of other cases."""
+        for name in {self.variable, *self.own()} & set(self.case.values):
+            yield self.case, name
         for variable, cases in self.beside:
             for case in cases:
                 yield case, variable

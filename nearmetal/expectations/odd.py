@@ -26,25 +26,24 @@ def with_odd_values(deviations: Iterable[Deviation]) -> list[Deviation]:
     for deviation in deviations:
         keys = _keys(_values(deviation))
         for key in keys:
-            by = {each for each in keys if each != key} or {deviation.expectation.name}
-            known.setdefault(key, set()).update(by)
+            rivals = set(keys) - {key}
+            known.setdefault(key, set()).update(rivals or {deviation.expectation.name})
     odd: dict[tuple, Deviation] = {}
     for deviation in deviations:
         placed = _placed(deviation, known)
         own = placed.case is deviation.case and placed.variable == deviation.variable
         # Several cases may blame a value by one expectation; the value's own sentence goes first.
-        key = placed.expectation.name, id(placed.case), placed.variable
-        if own or key not in odd:
-            odd[key] = placed
+        subject = placed.expectation.name, id(placed.case), placed.variable
+        if own or subject not in odd:
+            odd[subject] = placed
     return list(odd.values())
 
 
 def _values(deviation: Deviation) -> list[tuple[Measured, str]]:
     """The values that a deviation compares, the judged one first; not those of a median."""
     values = [(deviation.case, deviation.variable)]
-    for variable, cases in deviation.beside:
-        if len(cases) == 1:
-            values.append((cases[0], variable))
+    values += [(deviation.case, name) for name in deviation.own() if name != deviation.variable]
+    values += [(cases[0], name) for name, cases in deviation.beside if len(cases) == 1]
     return values
 
 
@@ -54,13 +53,13 @@ def _keys(values: Iterable[tuple[Measured, str]]) -> list[Key]:
 
 def _placed(deviation: Deviation, known: Contradictions) -> Deviation:
     """The deviation with a clause on the odd value, of which it then is."""
-    if not deviation.beside or not deviation.variable:
+    several = _values(deviation)
+    most = max((len(cases) for _, cases in deviation.beside), default=1)
+    if not deviation.variable or len(several) == most == 1:
         return deviation
-    most = max(len(cases) for _, cases in deviation.beside)
     if most > 1:
         clause = f"the odd one is this value, which is far from the median of {most}"
         return _saying(deviation, clause)
-    several = _values(deviation)
     keys = _keys(several)
     thirds = [len(_thirds(key, keys, known[key])) for key in keys]
     if not any(thirds) and len({name for _, name in several}) == 1:
