@@ -30,7 +30,7 @@ from nearmetal.expectations.judge import Deviation, Judgement, Measured, Place
 from nearmetal.judge.expected import Expectations, measured_cases
 
 HEAD = ["relation", "bound", "compared", "variables", "beyond"]
-PINGPONGS, PLACEMENTS = ("osu_latency", "imb-mpi1 pingpong"), ("internode", "intranode")
+PINGPONGS, PLACEMENTS = ("osu_latency", "IMB-MPI1 PingPong"), ("internode", "intranode")
 COLLECTIVES = ("allreduce", "alltoall", "bcast", "barrier")
 KERNELS = ("copy", "scale", "add", "triad")
 SIZES = {0: "", 8: "_8B", 65536: "_64KiB"}
@@ -92,68 +92,52 @@ def of_table(path: Path) -> None:
 
 def machines(path: Path) -> list[Measured]:
     """A case for each curve of the table, and the collectives beside the median curve."""
-    curves, medians = _points(), _points()
-    several, kernels = _points(), _points()
+    points: dict[tuple[str, str, str], dict] = defaultdict(lambda: defaultdict(list))
     for row in _safe(path):
         where = " ".join([row["machine"], row["mpi"], row["os"], row["source_repo"]])
-        benchmark, value = row["benchmark"].lower(), float(row["value"])
+        curve = f"{where} {row['source_path']}"
+        value, placement = float(row["value"]), row["scope"].replace("-", "")
         size = int(float(row["size_bytes"] or 0))
-        placement = row["scope"].replace("-", "")
-        operation = next((name for name in COLLECTIVES if name in benchmark), "")
+        operation = next((name for name in COLLECTIVES if name in row["benchmark"].lower()), "")
         kernel = next((name for name in KERNELS if row["variable"].startswith(name)), "")
-        if benchmark in PINGPONGS and placement in PLACEMENTS:
-            curves[f"{where} {row['source_path']}", placement][size].append(value)
-            medians[where, placement][size].append(value)
-        elif operation and row["scope"] == "collective" and size in SIZES and row["processes"]:
-            several[where, ""][f"{operation}{SIZES[size]}_{row['processes']}"].append(value)
-        elif benchmark == "stream" and kernel and row["kind"] != "threshold":
-            suffix = row["variable"].removeprefix(kernel)
-            source = f"{where} {row['source_path']} {row['note']} {suffix}"
-            kernels[source, ""][f"{kernel}_1"].append(value)
-    cases = []
-    for check, points in (("stream", kernels), ("collectives", several)):
-        for key, values in points.items():
-            cases.append(
-                _case(check, key, {name: statistics.median(v) for name, v in values.items()})
-            )
-    for points in (curves, medians):
-        for key, curve in points.items():
-            if {1, 1024, 65536} <= set(curve):
-                cases.append(_case("pingpong", key, _values(curve)))
-    return cases
-
-
-def _points() -> dict[tuple[str, str], dict]:
-    """Values by machine and placement, and by size or variable."""
-    return defaultdict(lambda: defaultdict(list))
+        if row["benchmark"] in PINGPONGS and placement in PLACEMENTS:
+            points["pingpong", curve, placement][size].append(value)
+            points["pingpong", where, placement][size].append(value)
+        elif operation and placement == "collective" and size in SIZES and row["processes"]:
+            name = f"{operation}{SIZES[size]}_{row['processes']}"
+            points["collectives", where, ""][name].append(value)
+        elif row["benchmark"] == "STREAM" and kernel and row["kind"] != "threshold":
+            best = row["variable"].removeprefix(kernel)
+            points["stream", f"{curve} {row['note']} {best}", ""][f"{kernel}_1"].append(value)
+    place, cases = Place({}, environ_features=frozenset({"mpi"})), []
+    for (check, where, placement), lists in points.items():
+        values = {name: statistics.median(several) for name, several in lists.items()}
+        parameters = {"placement": placement} if placement else {}
+        if check == "pingpong":
+            values = _variables(values)
+        cases.append(Measured(check, place, parameters, where, "mpi", values))
+    return [case for case in cases if case.values]
 
 
 def _safe(path: Path) -> Iterator[dict[str, str]]:
     """The rows with a time or a rate that are neither an extreme nor in doubt."""
     with lzma.open(path, "rt", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
-            extreme = row["variable"].endswith(("_min", "_max"))
-            memory = row["benchmark"] == "STREAM"
-            if "DO NOT USE" not in row["note"] and not extreme and (memory or row["unit"] == "us"):
+            doubt = "DO NOT USE" in row["note"] or row["variable"].endswith(("_min", "_max"))
+            if not doubt and (row["benchmark"] == "STREAM" or row["unit"] == "us"):
                 yield row
 
 
-def _case(check: str, key: tuple[str, str], values: dict[str, float]) -> Measured:
-    where, placement = key
-    place = Place({"cores_per_node": 128}, environ_features=frozenset({"mpi"}))
-    parameters = {"placement": placement} if placement else {}
-    return Measured(check, place, parameters, where, "mpi", values)
-
-
-def _values(curve: dict[int, list[float]]) -> dict[str, float]:
-    """The variables of pingpong: latencies in us, rates in Gb/s."""
-    times = {size: statistics.median(values) for size, values in curve.items() if size}
-    rates = {size: 8 * size / time / 1000 for size, time in times.items()}
+def _variables(curve: dict[int, float]) -> dict[str, float]:
+    """The variables of pingpong, by the time in us of each size; {} where one was not measured."""
+    if not {1, 1024, 65536} <= set(curve):
+        return {}
+    rates = [8 * size / time / 1000 for size, time in curve.items()]
     return {
-        "startup_latency": times[1],
-        "latency_1KiB": times[1024],
-        "bandwidth_64KiB": rates[65536],
-        "peak_bandwidth": max(rates.values()),
+        "startup_latency": curve[1],
+        "latency_1KiB": curve[1024],
+        "bandwidth_64KiB": 524.288 / curve[65536],
+        "peak_bandwidth": max(rates),
     }
 
 

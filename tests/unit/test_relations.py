@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import random
 import re
 from dataclasses import replace
 
@@ -65,6 +66,19 @@ def test_a_healthy_session_holds_all_relations_and_nearly_all_variables_are_in_o
     assert len(reached) > 0.9 * sum(len(case.values) for case in cases)
 
 
+def test_medians_that_vary_by_five_percent_hold_all_relations():
+    rng = random.Random(1)
+    for _ in range(20):
+        noisy = []
+        for case in healthy():
+            values = {
+                name: value * rng.lognormvariate(0, 0.05) for name, value in case.values.items()
+            }
+            # Shares of the ideal do not vary beyond it.
+            noisy.append(replace(case, values={**values, "bound": 100.0}))
+        assert not deviations(*noisy)
+
+
 @pytest.mark.parametrize(
     "check, environ, variable, factor, names",
     [
@@ -78,7 +92,7 @@ def test_a_healthy_session_holds_all_relations_and_nearly_all_variables_are_in_o
         ("npb", "mpich", "mops_S_1", 0.4, ["mops_beside_libraries", "speed_up"]),
         ("stream", "gnu", "add_2", 0.6, ["add_beside_triad"]),
         ("stream", "gnu", "copy_1", 2, ["copy_beside_triad"]),
-        ("stream", "gnu", "triad_2", 2, ["rate_by_threads"]),
+        ("stream", "gnu", "triad_2", 2.2, ["rate_by_threads", "copy_beside_triad"]),
     ],
 )
 def test_a_value_of_a_healthy_session_that_moves_is_found(check, environ, variable, factor, names):
