@@ -16,6 +16,7 @@ import csv
 import itertools
 import json
 import lzma
+import re
 import statistics
 import sys
 from collections import defaultdict
@@ -31,8 +32,7 @@ from nearmetal.judge.expected import Expectations, measured_cases
 
 HEAD = ["relation", "bound", "compared", "variables", "beyond"]
 PINGPONGS, PLACEMENTS = ("osu_latency", "IMB-MPI1 PingPong"), ("internode", "intranode")
-COLLECTIVES = ("allreduce", "alltoall", "bcast", "barrier")
-KERNELS = ("copy", "scale", "add", "triad")
+COLLECTIVES, KERNELS = "allreduce|alltoall|bcast|barrier", "^(copy|scale|add|triad)"
 SIZES = {0: "", 8: "_8B", 65536: "_64KiB"}
 
 
@@ -98,8 +98,8 @@ def machines(path: Path) -> list[Measured]:
         curve = f"{where} {row['source_path']}"
         value, placement = float(row["value"]), row["scope"].replace("-", "")
         size = int(float(row["size_bytes"] or 0))
-        operation = next((name for name in COLLECTIVES if name in row["benchmark"].lower()), "")
-        kernel = next((name for name in KERNELS if row["variable"].startswith(name)), "")
+        operation = _first(COLLECTIVES, row["benchmark"].lower())
+        kernel = _first(KERNELS, row["variable"])
         if row["benchmark"] in PINGPONGS and placement in PLACEMENTS:
             points["pingpong", curve, placement][size].append(value)
             points["pingpong", where, placement][size].append(value)
@@ -117,6 +117,13 @@ def machines(path: Path) -> list[Measured]:
             values = _variables(values)
         cases.append(Measured(check, place, parameters, where, "mpi", values))
     return [case for case in cases if case.values]
+
+
+def _first(pattern: str, text: str) -> str:
+    match = re.search(pattern, text)
+    if match is None:
+        return ""
+    return match[0]
 
 
 def _safe(path: Path) -> Iterator[dict[str, str]]:

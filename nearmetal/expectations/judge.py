@@ -459,8 +459,10 @@ def judgements(
             if others is None:
                 continue
             medians, beside = others
-            of_groups = {name: float(text) for name, text in groups.items() if text.isdecimal()}
-            names = _names(case, {**numbers, **of_groups, **medians}, variable)
+            for name, text in groups.items():
+                if text.isdecimal():
+                    medians[name] = float(text)
+            names = _names(case, {**numbers, **medians}, variable)
             try:
                 sentence = _beyond(expectation, names)
             except UnknownValue:
@@ -559,7 +561,9 @@ def of_extras(extras: Mapping) -> dict[str, object]:
     if memory is not None:
         numbers["node_memory_gb"] = memory
     speed, nics = numbers.get("link_speed_gbps"), numbers.get("nics", 1)
-    # Texts: the rate of a link in software, and what a file of others says.
+    # The rate of a link in software is a text.
+    if speed is not None:
+        numbers["flow_gbps"] = speed
     if isinstance(speed, (int, float)) and isinstance(nics, int) and nics > 0:
         numbers["flow_gbps"] = speed / nics
     return numbers

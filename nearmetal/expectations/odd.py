@@ -41,9 +41,11 @@ def with_odd_values(deviations: Iterable[Deviation]) -> list[Deviation]:
 
 def _values(deviation: Deviation) -> list[tuple[Measured, str]]:
     """The values that a deviation compares, the judged one first; not those of a median."""
-    values = [(deviation.case, deviation.variable)]
-    values += [(deviation.case, name) for name in deviation.own() if name != deviation.variable]
-    values += [(cases[0], name) for name, cases in deviation.beside if len(cases) == 1]
+    names = dict.fromkeys([deviation.variable, *deviation.own()])
+    values = [(deviation.case, name) for name in names]
+    for name, cases in deviation.beside:
+        if len(cases) == 1:
+            values.append((cases[0], name))
     return values
 
 
@@ -64,9 +66,7 @@ def _placed(deviation: Deviation, known: Contradictions) -> Deviation:
     thirds = [len(_thirds(key, keys, known[key])) for key in keys]
     if not any(thirds) and len({name for _, name in several}) == 1:
         # Nothing contradicts these values alone; what does the rest of their cases?
-        for number, (identity, _) in enumerate(keys):
-            rest = [by for (of, _), by in known.items() if of == identity]
-            thirds[number] = len(_thirds(keys[number], keys, set().union(*rest)))
+        thirds = [len(_thirds(key, keys, _of_case(key[0], known))) for key in keys]
     *_, second, number = sorted(thirds)
     if number <= 2 * second:
         return _saying(deviation, "one of the values is odd")
@@ -78,9 +78,24 @@ def _placed(deviation: Deviation, known: Contradictions) -> Deviation:
 
 def _thirds(key: Key, compared: list[Key], by: set[object]) -> set[object]:
     """The cases and expectations that contradict a value, but for the compared ones."""
-    rivals = {identity for identity, _ in compared} - {key[0]}
-    thirds = {each[0] if isinstance(each, tuple) else each for each in by - set(compared)}
-    return thirds - rivals
+    thirds: set[object] = set()
+    for each in by - set(compared):
+        if isinstance(each, tuple):
+            each = each[0]
+        thirds.add(each)
+    for identity, _ in compared:
+        if identity != key[0]:
+            thirds.discard(identity)
+    return thirds
+
+
+def _of_case(identity: int, known: Contradictions) -> set[object]:
+    """What contradicts any value of a case."""
+    every: set[object] = set()
+    for key, by in known.items():
+        if key[0] == identity:
+            every |= by
+    return every
 
 
 def _saying(deviation: Deviation, clause: str) -> Deviation:

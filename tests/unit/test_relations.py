@@ -241,11 +241,11 @@ def test_bytes_that_the_kernel_carried_are_held_against_tcp_whatever_the_link():
 @pytest.mark.parametrize(
     "values, extras, name",
     [
-        # ARCHER2, CSCS Alps and CSD3's Skylake nodes
+        # ARCHER2, CSCS Alps, and a link of Omni-Path
         ({"startup_latency": 1.86, "peak_bandwidth": 91.0}, ("slingshot", 200, 2), ""),
         ({"startup_latency": 3.8, "peak_bandwidth": 192.0}, ("slingshot", 800, 4), ""),
         ({"startup_latency": 1.3, "peak_bandwidth": 90.0}, ("omnipath", 100, 1), ""),
-        ({"startup_latency": 25.0}, ("slingshot", 200, 2), "latency_of_a_fabric"),
+        ({"startup_latency": 25.0}, ("slingshot", 200, 2), "latency_slingshot"),
         ({"startup_latency": 0.2}, ("omnipath", 100, 1), "latency_of_a_nic"),
         # HB368rs_v5 has two NICs of 400 Gb/s, and GB300 four
         ({"peak_bandwidth": 380.0}, ("infiniband", 800, 2), ""),
