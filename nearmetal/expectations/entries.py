@@ -67,7 +67,8 @@ class Other:
     @property
     def of_own_case(self) -> bool:
         """Whether it is another variable of the judged case."""
-        return replace(self, variable=None) == Other()
+        elsewhere = self.check or self.parameters or self.link_class
+        return not elsewhere and self.environ == self.partition == "same"
 
 
 @dataclass(frozen=True)

@@ -327,6 +327,8 @@ class _Wanted:
             yield self.check, "partition", self.partition
         if self.link is not None:
             yield self.check, "link", self.link
+        if self.node is not None:
+            yield self.check, "node", self.node
         for name, value in self.parameters:
             yield self.check, name, value
 
@@ -372,7 +374,9 @@ class Others:
         for case in session:
             parameters = tuple(_texts({**DEFAULTS, **case.parameters}).items())
             link = _link(case.place, case.place.extras.get("link_class"))
-            own = _Wanted(case.check, parameters, case.environ, case.partition, link)
+            own = _Wanted(
+                case.check, parameters, case.environ, case.partition, link, node=case.node
+            )
             for trait in own.traits():
                 self._cases.setdefault(trait, []).append(case)
 
