@@ -176,19 +176,16 @@ def applies(expectation: Expectation, case: Measured) -> bool:
         and selects(expectation, case.place)
         and _on_device(expectation, case)
         and _of_model(expectation, case)
-        and _carried(expectation, case)
     )
 
 
-def _carried(expectation: Expectation, case: Measured) -> bool:
-    """Whether the kernel's TCP carried the messages, for an expectation about it.
+def _past_the_kernel(case: Measured) -> bool:
+    """Whether the NIC carried the messages between nodes past the kernel, as Slingshot's does.
 
-    Ethernet's NICs may carry them past the kernel, as Slingshot's do. Where nothing was recorded,
-    the link's type decides.
+    Where nothing was recorded, the link's type decides.
     """
-    if "carried_by" not in expectation.where:
-        return True
-    return not case.facts.get("transport") or bool(hardware.carriers(case.facts))
+    within = case.parameters.get("placement") == "intranode"
+    return not within and bool(case.facts.get("transport")) and not hardware.carriers(case.facts)
 
 
 def _on_device(expectation: Expectation, case: Measured) -> bool:
@@ -463,6 +460,9 @@ def judgements(
             if others is None:
                 continue
             medians, beside = others
+            compared = [case, *(each for _, cases in beside for each in cases)]
+            if "carried_by" in expectation.where and any(map(_past_the_kernel, compared)):
+                continue
             for name, text in groups.items():
                 if text.isdecimal():
                     medians[name] = float(text)

@@ -215,7 +215,7 @@ def between(values, facts=None, **extras):
 
 
 def tcp_beside(case, **values):
-    return replace(case, check="tcp", environ="gnu", parameters={}, values=values)
+    return replace(case, check="tcp", environ="gnu", parameters={}, values=values, facts=BY_KERNEL)
 
 
 SLINGSHOT = {"startup_latency": 2.0, "peak_bandwidth": 180.0}
@@ -225,9 +225,13 @@ BY_KERNEL = {"transport": "hsn0 (cxi_ss1)", "nic.hsn0.mtu": "9000"}
 
 def test_slingshot_called_ethernet_does_not_deviate():
     case = between(SLINGSHOT, BYPASS, link_type="ethernet", link_speed_gbps=200)
-    within = replace(case, parameters={"placement": "intranode"}, values={"peak_bandwidth": 90.0})
+    within = between({"peak_bandwidth": 90.0}, {"transport": "shared memory"}, **case.place.extras)
+    within = replace(within, parameters={"placement": "intranode"})
     tcp = tcp_beside(case, startup_latency=25.0, peak_bandwidth=30.0)
     assert not deviations(case, within, tcp)
+    by_kernel = replace(case, facts=BY_KERNEL)
+    found = "\n".join(each[3] for each in deviations(by_kernel, within, tcp))
+    assert "(mpi_beside_tcp)" in found and "(within_above_between)" in found
 
 
 def test_bytes_that_the_kernel_carried_are_held_against_tcp_whatever_the_link():
