@@ -30,7 +30,7 @@ EXTRAS = (
     "nodes",
 )
 #: These, and names of numbers that follow from them (judge.py).
-OF_EXTRAS = (*EXTRAS, "node_memory_gb", "flow_gbps")
+OF_EXTRAS = (*EXTRAS, "node_memory_gb")
 #: Names of recorded facts, likewise. Of nodes that differ, the least counts.
 FACTS = ("cpus", "numa_nodes", "mem_total_kb")
 #: Names of numbers that follow from facts (hardware.py).

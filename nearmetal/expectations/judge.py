@@ -285,7 +285,7 @@ def _keys(expectation: Expectation, limit: Expression | None, place: Place) -> I
     if expectation.changed_at:
         yield expectation.changed_at
     if limit is not None:
-        for name in sorted(limit.names & set(EXTRAS)):
+        for name in sorted(limit.names & set(EXTRAS) & set(place.extras)):
             yield f"{place.described}: extras.{name}"
 
 
@@ -564,10 +564,6 @@ def of_extras(extras: Mapping) -> dict[str, object]:
     memory = numbers.get("guest_memory_gb", numbers.get("memory_gb"))
     if memory is not None:
         numbers["node_memory_gb"] = memory
-    speed, nics = numbers.get("link_speed_gbps"), numbers.get("nics", 1)
-    # The rate of a link in software is a text.
-    if speed is not None:
-        numbers["flow_gbps"] = speed
-    if isinstance(speed, (int, float)) and isinstance(nics, int) and nics > 0:
-        numbers["flow_gbps"] = speed / nics
+    # A file that does not know the key describes one link.
+    numbers.setdefault("nics", 1)
     return numbers

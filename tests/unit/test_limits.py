@@ -4,6 +4,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from nearmetal.compare import nearness, side_by_side
+from nearmetal.expectations import judge
 from nearmetal.judge import render
 from nearmetal.judge.verdict import GateReport
 from nearmetal.results import Case, Session, Value
@@ -39,7 +40,7 @@ WHOLE = session(
     case("osnoise", share_lost=[2.0] * 3),
     case("hpcc %page_size=small", hpl_of_peak=[54.0] * 3),
 )
-CC = {"link_speed_gbps": 10, "memory_gbps": 50}
+CC = judge.of_extras({"link_speed_gbps": 10, "memory_gbps": 50})
 
 
 def test_each_aspect_is_a_share_of_its_limit():
