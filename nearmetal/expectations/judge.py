@@ -13,6 +13,7 @@ from nearmetal.expectations.entries import (
     EXTRAS,
     FACTS,
     JUDGED,
+    LIKE,
     OF_REPEATS,
     Expectation,
     ExpectationError,
@@ -372,6 +373,8 @@ def deviations(
             others = _others(expectation, case, variable, session)
             if others is not None:
                 names = _names(case, {**numbers, **others}, variable)
+                if expectation.of_machines:
+                    names = _with_machines(names, case, variable)
                 sentence = _beyond(expectation, names)
                 if sentence:
                     deviating.append(Deviation(expectation, case, variable, sentence))
@@ -412,6 +415,19 @@ def _others(
             return None
         medians[name] = value
     return medians
+
+
+def _with_machines(names: Names, case: Measured, variable: str) -> Names:
+    """The names, with what machines like the case's give."""
+    # Not at the top: SciPy takes a while, and no check needs it.
+    from nearmetal.expectations import machines
+
+    alike = machines.of_case(case, variable)
+    if alike is None or alike.most is None:
+        return names
+    ends = {"like_least": alike.least or 0, "like_most": alike.most}
+    text = alike.described(case.units.get(variable, ""))
+    return replace(names, numbers={**names.numbers, **ends}, texts={LIKE: text})
 
 
 def _beyond(expectation: Expectation, names: Names) -> str:

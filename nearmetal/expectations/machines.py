@@ -1,0 +1,346 @@
+"""Machines like this one: what was published of them, and what a new one may be.
+
+The figures are of references/machines/*.yaml. A source is one repository's measurements of one
+machine at one time. On logarithms, a new machine's value is taken as a draw from the sources'
+distribution. Its 95 % prediction interval is Student's, over the medians of the sources, with the
+spread of all groups of a level as a prior: the posterior predictive of a normal with a scaled
+inverse chi-squared variance (Gelman et al., Bayesian Data Analysis, 3rd edition, section 3.2).
+`python -m bench.like` measures its coverage.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import re
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scipy import special
+
+from nearmetal.checkout import PACKAGE, REFERENCES
+from nearmetal.errors import NearmetalError
+from nearmetal.expectations.judge import Measured, Place
+from nearmetal.model import facts
+from nearmetal.util import documents
+from nearmetal.util.text import rounded
+
+FILES = REFERENCES / "machines"
+SCHEMA = PACKAGE / "expectations" / "machines-schema.yaml"
+#: Probability of the interval, and degrees of freedom of the prior spread.
+COVERAGE, PRIOR_DEGREES = 0.95, 3
+#: Sources of a machine, or machines of a group, that judge, at least.
+LEAST = 2
+#: Factor from the centre to an end of an interval that judges, at most: beyond, sources disagree.
+WIDEST = 5
+#: Levels, the nearest first.
+MACHINE, FAMILY, LINK = "the same machine", "the same processor and NIC family", "the same link"
+#: Intel's second digit, the number after `v` and AMD's last digit -> family.
+INTEL = {"1": "Skylake", "2": "Cascade Lake", "3": "Ice Lake", "4": "Sapphire Rapids"}
+INTEL["5"] = "Emerald Rapids"
+INTEL_V = {"2": "Ivy Bridge", "3": "Haswell", "4": "Broadwell"}
+AMD = {"1": "Naples", "2": "Rome", "3": "Milan"}
+CODENAMES = [*INTEL.values(), *INTEL_V.values(), *AMD.values(), "Genoa", "Turin", "Grace"]
+#: Numbers of processors in a model's name.
+XEON = re.compile(r"(?:Xeon|Platinum|Gold|Silver|Bronze) (?:CPU )?[3-9]([1-5])\d\d\w?\b")
+XEON_V = re.compile(r"(?:E[57]-|Xeon )\d{4}\w? ?v(\d)", re.I)
+#: Number of threads in the name of a variable of STREAM.
+THREADS = re.compile(r"_(\d+)$")
+#: What Amazon writes into the firmware of each instance: its type.
+EC2 = re.compile(r"Amazon EC2 (\w+\.[\w-]+)")
+EPYC = re.compile(r"EPYC (\d)\w\w(\w)(H?)")
+
+
+class MachinesError(NearmetalError):
+    """A file of published figures is not usable. The message names file, line and fix."""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a machine is, as far as figures of others depend on it; '' and None: not known."""
+
+    machine: str = ""  #: instance type, or system
+    processor: str = ""  #: family
+    link: str = ""
+    link_gbps: float | None = None  #: of one NIC
+
+    def __str__(self) -> str:
+        rate = f" {rounded(self.link_gbps)} Gb/s" if self.link_gbps else ""
+        return ", ".join(filter(None, [self.machine, self.processor, f"{self.link}{rate}"]))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is compared: a variable as sources name it. Collectives are of a number of nodes."""
+
+    check: str
+    variable: str
+    nodes: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of variable, whose spread between sources is alike."""
+        if self.check in ("collectives", "stream"):
+            return self.check
+        return "bandwidth" if "bandwidth" in self.variable else "latency"
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What one repository published of one machine at one time."""
+
+    of: Fingerprint
+    repository: str
+    path: str
+    when: str
+    licence: str
+    mpi: str
+    condition: str
+    values: Mapping[Subject, tuple[float, ...]]
+
+    def __str__(self) -> str:
+        """`aws/aws-parallelcluster (c5n.18xlarge, Open MPI, 2022-02-16)`."""
+        about = [self.of.machine, self.mpi, self.condition, self.when]
+        return f"{self.repository} ({', '.join(filter(None, about))})"
+
+
+@dataclass(frozen=True)
+class Alike:
+    """What sources say of a variable on machines like one."""
+
+    level: str
+    label: str  #: what they have in common
+    figures: Mapping[Source, tuple[float, ...]]
+    least: float | None = None  #: ends of the interval; None: nothing is judged on that side
+    most: float | None = None
+    why: str = ""  #: why nothing is judged
+
+    def deviates(self, value: float) -> bool:
+        """Whether a value is beyond the interval."""
+        below = self.least is not None and value < self.least
+        return below or (self.most is not None and value > self.most)
+
+    def place(self, value: float) -> str:
+        """Where a value stands among the sources."""
+        medians = [statistics.median(runs) for runs in self.figures.values()]
+        return f"{sum(median < value for median in medians)} of {len(medians)} are less"
+
+    def described(self, unit: str) -> str:
+        """`6 sources of machines like this one (c5n.18xlarge, efa): 17.3 to 22.3 us; ...`."""
+        runs = list(itertools.chain.from_iterable(self.figures.values()))
+        sources = "1 source" if len(self.figures) == 1 else f"{len(self.figures)} sources"
+        text = f"{sources} of machines like this one ({self.label}): {_range(runs)} {unit}"
+        if self.most is None:
+            return f"{text}, {self.why}"
+        if self.least is None:
+            return f"{text}, 95 % up to {rounded(self.most)}"
+        return f"{text}, 95 % within {rounded(self.least)} to {rounded(self.most)}"
+
+
+def _range(values: list[float]) -> str:
+    least, most = rounded(min(values)), rounded(max(values))
+    return most if least == most else f"{least} to {most}"
+
+
+def family(model: str) -> str:
+    """The family of a processor, by its model's name; '' for an unknown one."""
+    name = re.sub(r"\((?:R|TM)\)", "", model, flags=re.I).partition(";")[0]
+    if match := EPYC.search(name):
+        series, generation, stacked = match.groups()
+        if stacked:  # with HBM
+            return "Genoa HBM"
+        if series == "9":
+            return "Turin" if generation == "5" else "Genoa"
+        return AMD.get(generation, "")
+    if match := XEON_V.search(name):
+        return INTEL_V.get(match[1], "")
+    if match := XEON.search(name):
+        return INTEL[match[1]]
+    return next((codename for codename in CODENAMES if codename in name), "")
+
+
+def load(directory: Path = FILES) -> list[Source]:
+    """The sources of all files. Raises MachinesError."""
+    listed = []
+    for path in sorted(directory.glob("*.yaml")):
+        for name, machine in documents.read(path, SCHEMA, MachinesError)["machines"].items():
+            processor = family(machine.get("cpu", ""))
+            listed += [source_of(name, processor, entry) for entry in machine["sources"]]
+    return listed
+
+
+def source_of(machine: str, processor: str, entry: Mapping) -> Source:
+    """A source of a machine, from its entry in a file."""
+    values = {}
+    for check, variables in entry["values"].items():
+        nodes = entry.get("nodes") if check == "collectives" else None
+        for variable, runs in variables.items():
+            values[Subject(check, variable, nodes)] = tuple(runs)
+    return Source(
+        Fingerprint(machine, processor, entry.get("link", ""), entry.get("link_gbps")),
+        entry["repository"],
+        entry["path"],
+        entry["when"],
+        entry["licence"],
+        entry.get("mpi", ""),
+        entry.get("condition", ""),
+        values,
+    )
+
+
+#: A level, what is compared, and what machines of a group have in common.
+Key = tuple[str, Subject, tuple]
+
+
+def keys(of: Fingerprint, subject: Subject) -> list[Key]:
+    """The groups that a machine belongs to, the nearest first."""
+    traits: list[tuple[str, tuple]] = []
+    if subject.kind == "stream":
+        # Memory belongs to the processor.
+        traits = [(MACHINE, (of.machine,)), (FAMILY, (of.processor,))]
+    elif of.link:
+        traits.append((MACHINE, (of.machine, of.link)))
+        traits.append((FAMILY, (of.processor, of.link, of.link_gbps)))
+        # Latency hardly depends on the rate.
+        rate = () if subject.kind == "latency" else (of.link_gbps,)
+        traits.append((LINK, (of.link, *rate)))
+    return [(level, subject, common) for level, common in traits if all(common)]
+
+
+class Known:
+    """Published figures, by what machines have in common."""
+
+    def __init__(self, sources: Iterable[Source]):
+        self._groups: dict[Key, dict[Source, tuple[float, ...]]] = {}
+        for source in sources:
+            for subject, runs in source.values.items():
+                for key in keys(source.of, subject):
+                    self._groups.setdefault(key, {})[source] = runs
+        self._spreads = self._pooled()
+
+    def _pooled(self) -> dict[tuple[str, str], float]:
+        """The standard deviation of logarithms between the sources of a group, over all groups.
+
+        By level and kind of variable.
+        """
+        squares: dict[tuple[str, str], list[float]] = {}
+        for (level, subject, _), figures in self._groups.items():
+            logs = _logarithms(level, figures)
+            number = len(logs)
+            if number > 1:
+                mean = statistics.mean(logs)
+                pooled = squares.setdefault((level, subject.kind), [])
+                pooled += [(log - mean) ** 2 * number / (number - 1) for log in logs]
+        return {key: math.sqrt(statistics.mean(pooled)) for key, pooled in squares.items()}
+
+    def alike(self, of: Fingerprint, subject: Subject) -> Alike | None:
+        """Figures of machines like one: at the nearest level that judges, or else at the nearest.
+
+        None where there is no figure.
+        """
+        nearest = None
+        for key in keys(of, subject):
+            if key in self._groups:
+                alike = self.group(key)
+                if not alike.why:
+                    return alike
+                nearest = nearest or alike
+        return nearest
+
+    def has(self, key: Key) -> bool:
+        """Whether a group has a figure."""
+        return key in self._groups
+
+    def group(self, key: Key) -> Alike:
+        """The figures of one group."""
+        level, subject, common = key
+        figures = self._groups[key]
+        label = ", ".join(map(str, filter(None, common)))
+        spread, logs = self._spreads.get((level, subject.kind)), _logarithms(level, figures)
+        if len(logs) < LEAST or spread is None:
+            return Alike(level, label, figures, why="too few to judge")
+        low, high = interval(logs, spread)
+        if high - low > 2 * math.log(WIDEST):
+            return Alike(level, label, figures, why="too far apart to judge")
+        # A part of a node, or fewer sockets, has less memory bandwidth, and never more.
+        least = None if (level, subject.kind) == (FAMILY, "stream") else math.exp(low)
+        return Alike(level, label, figures, least, math.exp(high))
+
+
+def _logarithms(level: str, figures: Mapping[Source, tuple[float, ...]]) -> list[float]:
+    """Of each source of a machine, or of each machine: its sources are no further evidence."""
+    logs: dict[object, list[float]] = {}
+    for source, runs in figures.items():
+        unit = source if level == MACHINE else source.of.machine
+        logs.setdefault(unit, []).append(math.log(statistics.median(runs)))
+    return [statistics.mean(several) for several in logs.values()]
+
+
+def interval(medians: list[float], spread: float) -> tuple[float, float]:
+    """The prediction interval of a further source.
+
+    :arg spread: standard deviation between sources that the prior expects.
+    """
+    number = len(medians)
+    mean = statistics.mean(medians)
+    squares = sum((median - mean) ** 2 for median in medians)
+    degrees = PRIOR_DEGREES + number - 1
+    scale = math.sqrt((PRIOR_DEGREES * spread**2 + squares) / degrees * (1 + 1 / number))
+    reach = float(special.stdtrit(degrees, (1 + COVERAGE) / 2)) * scale
+    return mean - reach, mean + reach
+
+
+@functools.cache
+def known() -> Known:
+    """The shipped figures. Raises MachinesError."""
+    return Known(load())
+
+
+def of_case(case: Measured, variable: str) -> Alike | None:
+    """Figures of machines like a case's, for one of its variables."""
+    subject = subject_of(case, variable)
+    if subject is None:
+        return None
+    return known().alike(fingerprint(case.place, case.facts), subject)
+
+
+def fingerprint(place: Place, recorded: Mapping) -> Fingerprint:
+    """What a partition is, from the site's file and the facts of a case."""
+    extras = place.extras
+    instance = EC2.fullmatch(str(recorded.get("dmi", "")))
+    machine = instance[1] if instance else str(extras.get("instance_type", ""))
+    link = str(extras.get("link_type", ""))
+    if link == "ethernet" and "rdma" in place.features:
+        link = "roce"
+    # All published figures of TCP are of virtual machines.
+    elif link == "software" or (link == "ethernet" and _is_bare(extras)):
+        link = ""
+    speed = extras.get("link_speed_gbps")
+    gbps = float(speed) if isinstance(speed, (int, float)) else None
+    model = str(recorded.get("cpu_model") or extras.get("cpu", ""))
+    return Fingerprint(machine, family(model), link, gbps)
+
+
+def _is_bare(extras: Mapping) -> bool:
+    return extras.get("hypervisor", "none") == "none"
+
+
+def subject_of(case: Measured, variable: str) -> Subject | None:
+    """How sources name a variable of a case; None for one that they have not."""
+    check, parameters = case.check, case.parameters
+    if check == "collectives":
+        return Subject(check, variable, len(facts.nodes_in(dict(case.facts))))
+    if check == "stream":
+        kernel = THREADS.sub("", variable)
+        counts = [int(match[1]) for name in case.values if (match := THREADS.search(name))]
+        # Sources print the rate of all cores.
+        whole = variable == f"{kernel}_{max(counts, default=0)}"
+        return Subject(check, kernel) if whole and parameters.get("binding") == "bound" else None
+    if check == "rdma":
+        return Subject(f"rdma {parameters.get('operation', '')}", variable)
+    if check == "pingpong" and parameters.get("placement", "internode") != "internode":
+        return None
+    return Subject(check, variable)
