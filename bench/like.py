@@ -3,8 +3,9 @@
     python -m bench.like known_machines.csv.xz
 
 Leaves one source out at a time, and asks whether its values are within the intervals of the
-others: by level, and at the level that the product takes. Then the same with all of a repository
-left out. The known effects of the table (bench/machines.py) should be beyond them.
+others: by level, and at the level that the product takes. Then all sources of its machine are left
+out, and then all of its repository. The known effects of the table (bench/machines.py) should be
+beyond the intervals.
 """
 
 from __future__ import annotations
@@ -12,20 +13,28 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tabulate import tabulate
 
 from bench import machines as table
 from nearmetal.expectations import machines
-from nearmetal.expectations.machines import Alike, Known, Source, Subject
+from nearmetal.expectations.machines import Alike, Known, Source
 from nearmetal.util.text import rounded
 
-#: How many values: judged, and beyond the interval.
-Counts = Counter
 HEAD = ["level", "kind", "values", "judged", "within", "coverage %", "median factor"]
+HEAD_OF_EFFECTS = ["effect", "machine", "values", "judged", "beyond", "which"]
+#: The level that the product takes.
+CHOSEN = "as chosen"
+#: Whether a source is left out with another one.
+Same = Callable[[Source, Source], bool]
+LEFT_OUT: dict[str, Same] = {
+    "one source left out": lambda source, other: source is other,
+    "one machine left out": lambda source, other: source.of.machine == other.of.machine,
+    "one repository left out": lambda source, other: source.repository == other.repository,
+}
 
 
 def read(path: Path) -> tuple[list[Source], dict[str, list[Source]]]:
@@ -45,54 +54,54 @@ def _as_product(source: table.Source) -> Source:
     return machines.source_of(source.machine, machines.family(source.cpu), entry)
 
 
-def left_out(
-    healthy: list[Source], same: Callable[[Source, Source], bool]
-) -> Iterator[tuple[Source, Known]]:
-    """Each source, and what is known without it and those that are the same."""
+@dataclass
+class Level:
+    """What a level says of left-out values of one kind."""
+
+    values: int = 0
+    judged: int = 0
+    within: int = 0
+    factors: list[float] = field(default_factory=list)  #: from the centre to an end
+
+    def add(self, alike: Alike | None, value: float) -> None:
+        self.values += 1
+        if alike is None or alike.most is None:
+            return
+        self.judged += 1
+        self.within += not alike.deviates(value)
+        if alike.least:
+            self.factors.append((alike.most / alike.least) ** 0.5)
+
+    def cells(self) -> list:
+        share = factor = None
+        if self.judged:
+            share = 100 * self.within / self.judged
+        if self.factors:
+            factor = statistics.median(self.factors)
+        return [self.values, self.judged, self.within, share, factor]
+
+
+def coverage(healthy: list[Source], same: Same) -> tuple[list[list], list[Source]]:
+    """Rows of HEAD: each level as if it were the only one, and as chosen. Sources that deviate.
+
+    :arg same: whether a source is left out with another one.
+    """
+    levels: dict[tuple[str, str], Level] = {}
+    alarms: dict[Source, None] = {}
     for source in healthy:
-        yield source, Known(other for other in healthy if not same(source, other))
-
-
-def coverage(healthy: list[Source], same: Callable[[Source, Source], bool]) -> list[list]:
-    """Rows of HEAD: by level as if it were the only one, and as chosen."""
-    judged: dict[tuple[str, str], list[tuple[Alike, float]]] = {}
-    unjudged: Counter = Counter()
-    for source, known in left_out(healthy, same):
+        known = Known(other for other in healthy if not same(source, other))
         for subject, runs in source.values.items():
-            value = statistics.median(runs)
-            chosen = known.alike(source.of, subject)
-            for level, alike in (*_levels(known, source, subject), ("as chosen", chosen)):
-                if alike is None or alike.why:
-                    unjudged[level, subject.kind] += 1
-                else:
-                    judged.setdefault((level, subject.kind), []).append((alike, value))
-    rows = []
-    for (level, kind), pairs in sorted(judged.items()):
-        within = sum(not alike.deviates(value) for alike, value in pairs)
-        factors = [(a.most / a.least) ** 0.5 for a, _ in pairs if a.least and a.most]
-        factor = statistics.median(factors) if factors else None
-        number = len(pairs) + unjudged[level, kind]
-        share = round(100 * within / len(pairs), 1)
-        rows.append([level, kind, number, len(pairs), within, share, factor])
-    return rows
-
-
-def _levels(known: Known, source: Source, subject: Subject) -> Iterator[tuple[str, Alike | None]]:
-    for key in machines.keys(source.of, subject):
-        yield key[0], known.group(key) if known.has(key) else None
-
-
-def totals(rows: Iterable[list]) -> list[list]:
-    """A row for each level over all kinds."""
-    summed: dict[str, list[int]] = {}
-    for level, _, *numbers in rows:
-        counts = summed.setdefault(level, [0, 0, 0])
-        for place, number in enumerate(numbers[:3]):
-            counts[place] += number
-    return [
-        [level, "all", *counts, round(100 * counts[2] / counts[1], 1), None]
-        for level, counts in summed.items()
-    ]
+            value, chosen = statistics.median(runs), known.alike(source.of, subject)
+            answers = [(CHOSEN, chosen)]
+            for key in machines.keys(source.of, subject):
+                answers.append((key[0], known.group(key)))
+            for level, alike in answers:
+                for kind in (subject.kind, "all"):
+                    levels.setdefault((level, kind), Level()).add(alike, value)
+            if chosen and chosen.deviates(value):
+                alarms[source] = None
+    rows = [[level, kind, *counts.cells()] for (level, kind), counts in sorted(levels.items())]
+    return rows, list(alarms)
 
 
 def effect_rows(healthy: list[Source], effects: dict[str, list[Source]]) -> list[list]:
@@ -126,16 +135,12 @@ def main(arguments=None) -> int:
     chosen = parser.parse_args(arguments)
     healthy, effects = read(chosen.table)
     print(f"{len(healthy)} sources of {len({each.of.machine for each in healthy})} machines")
-    same = {
-        "one source left out": lambda one, other: one is other,
-        "one machine left out": lambda one, other: one.of.machine == other.of.machine,
-        "one repository left out": lambda one, other: one.repository == other.repository,
-    }
-    for title, rule in same.items():
-        rows = coverage(healthy, rule)
-        print(f"\n{title}\n{tabulate([*rows, *totals(rows)], HEAD, floatfmt='.3g')}")
-    head = ["effect", "machine", "values", "judged", "beyond", "which"]
-    print(f"\n{tabulate(effect_rows(healthy, effects), head)}")
+    for title, same in LEFT_OUT.items():
+        rows, alarms = coverage(healthy, same)
+        print(f"\n{title}\n{tabulate(rows, HEAD, floatfmt='.3g')}")
+        print(f"{len(alarms)} of {len(healthy)} healthy sources deviate:")
+        print("\n".join(f"  {source}" for source in alarms))
+    print(f"\n{tabulate(effect_rows(healthy, effects), HEAD_OF_EFFECTS)}")
     return 0
 
 

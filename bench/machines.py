@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from nearmetal.expectations.machines import FILES, SCHEMA
+from nearmetal.expectations.machines import FILES, SCHEMA, whole
 from nearmetal.util import documents, files, strict_yaml
 
 HEAD = """\
@@ -52,12 +52,8 @@ LIBRARIES = {
     "MPT": "HPE MPT",
     "MPICH": "MPICH",
 }
-#: Sizes of virtual machines with fewer of the same machine's cores, and partitions of one system.
-SAME_MACHINE = {
-    r"(Standard_H[A-Z]\d+)-\d+(rs.*)": r"\1\2",
-    r"(n1-standard-32)\+.*": r"\1",
-    r"(archer2):compute-node": r"\1",
-}
+#: Names of one machine: the last group is not of its name.
+SAME_MACHINE = re.compile(r"(n1-standard-32|archer2)(\+8xV100|:compute-node)")
 #: Rows that a regular expression of the note marks as unfit, unless an effect below has them.
 UNFIT = re.compile(
     "DO NOT USE|round figure|maybe copied|best of all tests|are inflated|several UCX|MLC|"
@@ -161,9 +157,7 @@ def effect_of(row: dict) -> str:
 
 
 def _source(row: dict, effect: str) -> Source:
-    machine = row["machine"]
-    for pattern, name in SAME_MACHINE.items():
-        machine = re.sub(pattern, name, machine)
+    machine = SAME_MACHINE.sub(r"\1", whole(row["machine"]))
     entry = {"repository": row["source_repo"], "path": "", "licence": row["licence"]}
     entry["when"] = row["date_or_commit"]
     link = _first(LINKS, row["nic"])

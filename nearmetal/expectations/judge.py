@@ -426,8 +426,18 @@ def _with_machines(names: Names, case: Measured, variable: str) -> Names:
     if alike is None or alike.most is None:
         return names
     ends = {"like_least": alike.least or 0, "like_most": alike.most}
-    text = alike.described(case.units.get(variable, ""))
-    return replace(names, numbers={**names.numbers, **ends}, texts={LIKE: text})
+    return replace(
+        names, numbers={**names.numbers, **ends}, texts={LIKE: alike.beside(case.values[variable])}
+    )
+
+
+def beside_machines(expectations: Iterable[Expectation], case: Measured) -> Iterator[str]:
+    """The variables of a case that published figures of machines like it bound."""
+    for expectation in expectations:
+        if expectation.of_machines and applies(expectation, case):
+            for variable in _judged(expectation, case):
+                if _with_machines(Names(), case, variable).texts:
+                    yield variable
 
 
 def _beyond(expectation: Expectation, names: Names) -> str:

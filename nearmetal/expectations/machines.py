@@ -32,12 +32,13 @@ FILES = REFERENCES / "machines"
 SCHEMA = PACKAGE / "expectations" / "machines-schema.yaml"
 #: Probability of the interval, and degrees of freedom of the prior spread.
 COVERAGE, PRIOR_DEGREES = 0.95, 3
-#: Sources of a machine, or machines of a group, that judge, at least.
-LEAST = 2
 #: Factor from the centre to an end of an interval that judges, at most: beyond, sources disagree.
 WIDEST = 5
 #: Levels, the nearest first.
-MACHINE, FAMILY, LINK = "the same machine", "the same processor and NIC family", "the same link"
+MACHINE, FAMILY, LINK = "the same machine", "the same family", "the same link"
+#: Sources of the machine, or else machines, that judge, at least. One machine of a family said
+#: nothing of the next one: bench/like.py had both of a pair beyond each other's interval.
+LEAST = {MACHINE: 1, FAMILY: 2, LINK: 2}
 #: Intel's second digit, the number after `v` and AMD's last digit -> family.
 INTEL = {"1": "Skylake", "2": "Cascade Lake", "3": "Ice Lake", "4": "Sapphire Rapids"}
 INTEL["5"] = "Emerald Rapids"
@@ -87,6 +88,14 @@ class Subject:
             return self.check
         return "bandwidth" if "bandwidth" in self.variable else "latency"
 
+    @property
+    def unit(self) -> str:
+        return {"stream": "MB/s", "bandwidth": "Gb/s"}.get(self.kind, "us")
+
+    def __str__(self) -> str:
+        nodes = f" on {self.nodes} nodes" if self.nodes else ""
+        return f"{self.check} {self.variable}{nodes}"
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -111,6 +120,7 @@ class Source:
 class Alike:
     """What sources say of a variable on machines like one."""
 
+    subject: Subject
     level: str
     label: str  #: what they have in common
     figures: Mapping[Source, tuple[float, ...]]
@@ -128,19 +138,36 @@ class Alike:
         medians = [statistics.median(runs) for runs in self.figures.values()]
         return f"{sum(median < value for median in medians)} of {len(medians)} are less"
 
-    def described(self, unit: str) -> str:
-        """`6 sources of machines like this one (c5n.18xlarge, efa): 17.3 to 22.3 us; ...`."""
-        runs = list(itertools.chain.from_iterable(self.figures.values()))
-        sources = "1 source" if len(self.figures) == 1 else f"{len(self.figures)} sources"
-        text = f"{sources} of machines like this one ({self.label}): {_range(runs)} {unit}"
+    @property
+    def machines(self) -> list[str]:
+        return sorted({source.of.machine for source in self.figures})
+
+    @property
+    def range(self) -> str:
+        """From the least to the most of all runs."""
+        return span(list(itertools.chain.from_iterable(self.figures.values())))
+
+    @property
+    def interval(self) -> str:
+        """What 95 % of further machines have; without it, why nothing is judged."""
         if self.most is None:
-            return f"{text}, {self.why}"
-        if self.least is None:
-            return f"{text}, 95 % up to {rounded(self.most)}"
-        return f"{text}, 95 % within {rounded(self.least)} to {rounded(self.most)}"
+            return self.why
+        return span([self.least, self.most]) if self.least else f"up to {rounded(self.most)}"
+
+    def beside(self, value: float) -> str:
+        """`17.9 us; 6 sources of machines like this one ...`."""
+        return f"{rounded(value)} {self.subject.unit}; {self.described()}"
+
+    def described(self) -> str:
+        """`6 sources of machines like this one (c5n.18xlarge, efa): 17.3 to 22.3 us; ...`."""
+        sources = "1 source" if len(self.figures) == 1 else f"{len(self.figures)} sources"
+        text = f"{sources} of machines like this one ({self.label}): {self.range}"
+        text += f" {self.subject.unit}, "
+        return text + (self.why or f"95 % within {self.interval}")
 
 
-def _range(values: list[float]) -> str:
+def span(values: list[float]) -> str:
+    """`17.3 to 22.3`."""
     least, most = rounded(min(values)), rounded(max(values))
     return most if least == most else f"{least} to {most}"
 
@@ -243,31 +270,38 @@ class Known:
         """
         nearest = None
         for key in keys(of, subject):
-            if key in self._groups:
-                alike = self.group(key)
-                if not alike.why:
-                    return alike
-                nearest = nearest or alike
+            alike = self.group(key)
+            if alike is not None and not alike.why:
+                return alike
+            nearest = nearest or alike
         return nearest
 
-    def has(self, key: Key) -> bool:
-        """Whether a group has a figure."""
-        return key in self._groups
+    def subjects(self, of: Fingerprint) -> list[Subject]:
+        """What is known of machines like one; of collectives what is known of the same machine."""
+        subjects: dict[Subject, None] = {}
+        for key in self._groups:
+            level, subject, _ = key
+            listed = subject.check != "collectives" or level == MACHINE
+            if listed and key in keys(of, subject):
+                subjects[subject] = None
+        return list(subjects)
 
-    def group(self, key: Key) -> Alike:
-        """The figures of one group."""
+    def group(self, key: Key) -> Alike | None:
+        """The figures of one group; None without one."""
         level, subject, common = key
-        figures = self._groups[key]
+        figures = self._groups.get(key)
+        if figures is None:
+            return None
         label = ", ".join(map(str, filter(None, common)))
         spread, logs = self._spreads.get((level, subject.kind)), _logarithms(level, figures)
-        if len(logs) < LEAST or spread is None:
-            return Alike(level, label, figures, why="too few to judge")
+        if len(logs) < LEAST[level] or spread is None:
+            return Alike(subject, level, label, figures, why="too few to judge")
         low, high = interval(logs, spread)
         if high - low > 2 * math.log(WIDEST):
-            return Alike(level, label, figures, why="too far apart to judge")
+            return Alike(subject, level, label, figures, why="too far apart to judge")
         # A part of a node, or fewer sockets, has less memory bandwidth, and never more.
         least = None if (level, subject.kind) == (FAMILY, "stream") else math.exp(low)
-        return Alike(level, label, figures, least, math.exp(high))
+        return Alike(subject, level, label, figures, least, math.exp(high))
 
 
 def _logarithms(level: str, figures: Mapping[Source, tuple[float, ...]]) -> list[float]:
@@ -311,7 +345,7 @@ def fingerprint(place: Place, recorded: Mapping) -> Fingerprint:
     """What a partition is, from the site's file and the facts of a case."""
     extras = place.extras
     instance = EC2.fullmatch(str(recorded.get("dmi", "")))
-    machine = instance[1] if instance else str(extras.get("instance_type", ""))
+    machine = instance[1] if instance else whole(str(extras.get("instance_type", "")))
     link = str(extras.get("link_type", ""))
     if link == "ethernet" and "rdma" in place.features:
         link = "roce"
@@ -324,6 +358,11 @@ def fingerprint(place: Place, recorded: Mapping) -> Fingerprint:
     return Fingerprint(machine, family(model), link, gbps)
 
 
+def whole(machine: str) -> str:
+    """The instance type with all of its cores: Standard_HB120-16rs_v3 is a Standard_HB120rs_v3."""
+    return re.sub(r"^(Standard_[A-Z]+\d+)-\d+", r"\1", machine)
+
+
 def _is_bare(extras: Mapping) -> bool:
     return extras.get("hypervisor", "none") == "none"
 
@@ -331,6 +370,8 @@ def _is_bare(extras: Mapping) -> bool:
 def subject_of(case: Measured, variable: str) -> Subject | None:
     """How sources name a variable of a case; None for one that they have not."""
     check, parameters = case.check, case.parameters
+    if "mpj" in case.place.environ_features:
+        return None  # all sources are of programs in C
     if check == "collectives":
         return Subject(check, variable, len(facts.nodes_in(dict(case.facts))))
     if check == "stream":

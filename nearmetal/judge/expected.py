@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from nearmetal.compare import nearness
 from nearmetal.errors import NearmetalError
-from nearmetal.expectations import entries, judge, known
+from nearmetal.expectations import entries, judge, known, machines
 from nearmetal.expectations.entries import Expectation
 from nearmetal.expectations.expression import Names
 from nearmetal.expectations.judge import Deviation, Measured, Place
@@ -16,7 +16,7 @@ from nearmetal.judge.without_baseline import Bounded
 from nearmetal.model import naming
 from nearmetal.results import Case, Session
 from nearmetal.site.system import NotDescribed, System
-from nearmetal.util.suggest import shorten
+from nearmetal.util import suggest
 
 
 class Partition:
@@ -74,6 +74,20 @@ def read_partitions(system: str) -> dict[str, Partition]:
     return partitions
 
 
+def partitions_at(place: str) -> dict[str, Partition]:
+    """The partitions of SYSTEM, or the one of SYSTEM:PARTITION. Raises NearmetalError."""
+    system, _, wanted = place.partition(":")
+    partitions = read_partitions(system)
+    if not wanted:
+        return partitions
+    if wanted not in partitions:
+        raise NearmetalError(
+            f"{system}: {suggest.unknown_value('the partition', wanted, partitions)}. Fix: correct "
+            "it, or describe the partition in the system's file"
+        )
+    return {wanted: partitions[wanted]}
+
+
 def numbers_of(system: str) -> nearness.Numbers:
     """Numbers in the extras of a system's partitions; {} if the system's file cannot be read."""
     try:
@@ -113,17 +127,21 @@ class Expectations:
         return nodes
 
     def bounded(self, session: Session) -> Bounded:
-        """The variables of each case that an expectation bounds. Raises ExpectationError."""
+        """The variables of each case that an expectation bounds. Raises ExpectationError.
+
+        Also those that published figures of machines like it bound.
+        """
         bounded = Bounded()
-        for case, measured in _measured(session, self.partitions):
+        for case, measured in measured_cases(session, self.partitions):
             expectations = self.partitions[case.partition].expectations.values()
             references = judge.references(expectations, measured, measured.values)
-            bounded[case.where] = frozenset(references)
+            like = judge.beside_machines(expectations, measured)
+            bounded[case.where] = frozenset({*references, *like})
         return bounded
 
     def deviations(self, session: Session) -> list[Deviation]:
         """What of a session is beyond expectations, over one case and over several."""
-        cases = [measured for _, measured in _measured(session, self.partitions)]
+        cases = [measured for _, measured in measured_cases(session, self.partitions)]
         by_partition = {}
         for name, partition in self.partitions.items():
             by_partition[name] = partition.expectations
@@ -136,13 +154,27 @@ class Expectations:
         known what deviates, the session is incomplete.
         """
         session = report.session
-        verdicts = with_deviations(report, self.deviations(session))
+        verdicts = self._with_places(session, with_deviations(report, self.deviations(session)))
         # Nothing passes silently: without its expectations a session is not clean.
         if self.broken:
             reason = f"the session was not held against expectations: {self.broken}"
             verdicts.append(Verdict.incomplete(reason, reference=EXPECTATION))
         note = self.note or self._not_described(session)
         return replace(report, verdicts=worst_first(verdicts)).noting(note)
+
+    def _with_places(self, session: Session, verdicts: list[Verdict]) -> list[Verdict]:
+        """The verdicts. Those that judge nothing say where the value is among published figures."""
+        cases = {case.where: each for case, each in measured_cases(session, self.partitions)}
+        placed = []
+        for verdict in verdicts:
+            case, value = cases.get(verdict.where), verdict.value
+            if verdict.name == "not judged" and case is not None and value is not None:
+                alike = machines.of_case(case, verdict.variable)
+                if alike is not None:
+                    beside = f"{alike.described()}, {alike.place(value)} than this one"
+                    verdict = replace(verdict, reason=f"{verdict.reason}; {beside}")
+            placed.append(verdict)
+        return placed
 
     def _not_described(self, session: Session) -> str:
         """A note on the measured partitions and environments that the file does not describe."""
@@ -154,12 +186,12 @@ class Expectations:
         if not missing or not self.partitions:
             return ""
         return (
-            f"not held against expectations: {shorten(sorted(missing))}, which the file of "
+            f"not held against expectations: {suggest.shorten(sorted(missing))}, which the file of "
             f"{session.system} does not describe now"
         )
 
 
-def _measured(
+def measured_cases(
     session: Session, partitions: Mapping[str, Partition]
 ) -> Iterator[tuple[Case, Measured]]:
     """The measured cases of partitions that the site's file describes, as expectations see them."""

@@ -1,0 +1,137 @@
+"""`nearmetal like`: a partition beside published figures of machines like it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from tabulate import tabulate
+
+from nearmetal import results
+from nearmetal.commands.common import write
+from nearmetal.expectations import machines
+from nearmetal.expectations.judge import Measured
+from nearmetal.expectations.machines import Alike, Fingerprint, Source, Subject, span
+from nearmetal.judge.expected import Partition, measured_cases, partitions_at
+from nearmetal.results import Session
+from nearmetal.util import files
+
+#: Marks a value beyond the interval.
+BEYOND = "!"
+HEAD = ["variable", "unit", "here", "place", "sources", "published", "95 % within", "level"]
+
+
+@dataclass
+class Row:
+    """A variable of a partition beside others' figures of it."""
+
+    alike: Alike
+    here: dict[str, float] = field(default_factory=dict)  #: by environment
+
+    def cells(self) -> list:
+        subject, alike = self.alike.subject, self.alike
+        here = place = "-"
+        if self.here:
+            values = list(self.here.values())
+            here = span(values)
+            place = " | ".join(dict.fromkeys(map(alike.place, values)))
+            if any(map(alike.deviates, values)):
+                here += f" {BEYOND}"
+        number = len(alike.figures)
+        level = f"{alike.level} ({alike.label})"
+        return [subject, subject.unit, here, place, number, alike.range, alike.interval, level]
+
+    def document(self) -> dict:
+        subject, alike = self.alike.subject, self.alike
+        sources = []
+        for source, runs in alike.figures.items():
+            about = {
+                key: value for key, value in vars(source).items() if key not in ("of", "values")
+            }
+            sources.append({"machine": source.of.machine, **about, "values": runs})
+        return {
+            "check": subject.check,
+            "variable": subject.variable,
+            "nodes": subject.nodes,
+            "unit": subject.unit,
+            "here": self.here,
+            "level": alike.level,
+            "machines": alike.machines,
+            "least": alike.least,
+            "most": alike.most,
+            "why": alike.why,
+            "sources": sources,
+        }
+
+
+@dataclass
+class Table:
+    """A partition's rows."""
+
+    partition: str
+    of: Fingerprint
+    rows: list[Row]
+
+    @classmethod
+    def of_partition(cls, partition: Partition, cases: list[Measured]) -> Table:
+        """What was measured beside what is known; without a case, what is known."""
+        if not cases:
+            of = machines.fingerprint(next(iter(partition.places.values())), {})
+            known = machines.known()
+            alike = [known.alike(of, subject) for subject in known.subjects(of)]
+            return cls(partition.fullname, of, [Row(each) for each in alike if each])
+        rows: dict[Subject, Row] = {}
+        for case in cases:
+            for variable, value in case.values.items():
+                beside = machines.of_case(case, variable)
+                if beside is not None:
+                    row = rows.setdefault(beside.subject, Row(beside))
+                    row.here[case.environ] = value
+        of = machines.fingerprint(cases[0].place, cases[0].facts)
+        return cls(partition.fullname, of, list(rows.values()))
+
+    def lines(self) -> list[str]:
+        lines = [f"{self.partition}: {self.of}"]
+        if not self.rows:
+            return [*lines, "  no published figure of a machine like it"]
+        rows = [row.cells() for row in self.rows]
+        lines.append(tabulate(rows, HEAD, disable_numparse=True))
+        sources: dict[Source, None] = {}
+        for row in self.rows:
+            sources.update(dict.fromkeys(row.alike.figures))
+        lines += [f"  {source}: {source.path} ({source.licence})" for source in sources]
+        return lines
+
+    def document(self) -> dict:
+        rows = [row.document() for row in self.rows]
+        return {"partition": self.partition, "is": vars(self.of), "variables": rows}
+
+
+def run(arguments) -> int:
+    """Print the table of each partition, with the newest session's values if there is one."""
+    system = arguments.place.partition(":")[0]
+    partitions = partitions_at(arguments.place)
+    session = _session(arguments, system)
+    tables = []
+    for name, partition in partitions.items():
+        cases = []
+        if session is not None:
+            cases = [case for _, case in measured_cases(session, {name: partition})]
+        tables.append(Table.of_partition(partition, cases))
+    print("\n\n".join("\n".join(table.lines()) for table in tables))
+    if session is None:
+        print(f"\nno session of {system} is stored: these are others' figures alone")
+    else:
+        print(f"\nhere: medians of session {session.uuid}; {BEYOND}: beyond the interval")
+    document = [table.document() for table in tables]
+    write(arguments.json, lambda: json.dumps(document, indent=1) + "\n")
+    return 0
+
+
+def _session(arguments, system: str) -> Session | None:
+    """The named session, or the newest one of the system; None where none is stored."""
+    if arguments.session:
+        return results.load_session(arguments.database, system, arguments.session)
+    if all(files.is_absent(each.path) for each in arguments.database.files):
+        return None
+    return results.newest(arguments.database, system)
