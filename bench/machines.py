@@ -20,8 +20,8 @@ from pathlib import Path
 
 import yaml
 
-from nearmetal.expectations.machines import FILES, SCHEMA, whole
-from nearmetal.util import documents, files, strict_yaml
+from nearmetal.expectations.machines import FILES, load, whole
+from nearmetal.util import files, strict_yaml
 
 HEAD = """\
 # Published figures of machines. `python -m bench.machines CSV` writes this file from the table.
@@ -101,10 +101,43 @@ class Source:
     effect: str
     entry: dict
     values: dict = field(default_factory=dict)
+    #: Times by message size, and by definition, of each run.
+    curves: dict = field(default_factory=dict)
+    collectives: dict = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple:
+        """What tells sources apart. Runs have a file each: the first file's path stands for all."""
+        return (self.machine, self.effect, *{**self.entry, "path": ""}.items())
 
     def add(self, check: str, variable: str, value: float) -> None:
         runs = self.values.setdefault(check, {}).setdefault(variable, [])
-        runs.append(_short(float(f"{value:.5g}")))
+        runs.append(_short(value))
+
+    def read(self, row: dict) -> None:
+        """Add a row, unless it is none of our variables."""
+        value, path = float(row["value"]), row["source_path"]
+        if _is_pingpong(row):
+            run = row["benchmark"], path, row["note"]
+            sizes = self.curves.setdefault(run, {})
+            sizes.setdefault(int(row["size_bytes"]), []).append(value)
+        elif variable := _collective(row):
+            times = self.collectives.setdefault((path, variable), {})
+            times.setdefault(row["variable"], []).append(value)
+        elif named := _single(row):
+            self.add(*named)
+        else:
+            return
+        self.entry["path"] = self.entry["path"] or path
+
+    def finish(self) -> None:
+        """Add the values of curves and collectives, whose rows are complete."""
+        for sizes in self.curves.values():
+            _add_curve(self, sizes)
+        for (_, variable), times in self.collectives.items():
+            best = next(name for name in TIMES if name in times)
+            for value in times[best]:
+                self.add("collectives", variable, value)
 
 
 def rows(path: Path) -> Iterator[dict]:
@@ -116,35 +149,13 @@ def rows(path: Path) -> Iterator[dict]:
 def sources(table: Iterable[dict]) -> list[Source]:
     """The sources in a table, with those of a known effect."""
     known: dict[tuple, Source] = {}
-    curves: dict[tuple, dict[int, list[float]]] = {}
-    of_curve: dict[tuple, Source] = {}
-    collectives: dict[tuple, dict[str, list[float]]] = {}
     for row in table:
         effect = effect_of(row)
-        if row["kind"] == "threshold" or (UNFIT.search(row["note"]) and not effect):
-            continue
-        source = _source(row, effect)
-        # Runs of one time have a file each: the first file's path names them.
-        key = (source.machine, effect, *source.entry.values())
-        source.entry["path"] = row["source_path"]
-        value = float(row["value"])
-        if _is_pingpong(row):
-            run = (*key, row["benchmark"], row["source_path"], row["note"])
-            of_curve[run] = known.setdefault(key, source)
-            sizes = curves.setdefault(run, {})
-            sizes.setdefault(int(row["size_bytes"]), []).append(value)
-        elif variable := _collective(row):
-            run = (*key, row["source_path"], variable)
-            of_curve[run] = known.setdefault(key, source)
-            collectives.setdefault(run, {}).setdefault(row["variable"], []).append(value)
-        elif named := _single(row):
-            known.setdefault(key, source).add(*named)
-    for run, sizes in curves.items():
-        _add_curve(of_curve[run], sizes)
-    for run, times in collectives.items():
-        best = next(name for name in TIMES if name in times)
-        for value in times[best]:
-            of_curve[run].add("collectives", run[-1], value)
+        if row["kind"] != "threshold" and (effect or not UNFIT.search(row["note"])):
+            source = _source(row, effect)
+            known.setdefault(source.key, source).read(row)
+    for source in known.values():
+        source.finish()
     return [source for source in known.values() if source.values]
 
 
@@ -158,8 +169,8 @@ def effect_of(row: dict) -> str:
 
 def _source(row: dict, effect: str) -> Source:
     machine = SAME_MACHINE.sub(r"\1", whole(row["machine"]))
-    entry = {"repository": row["source_repo"], "path": "", "licence": row["licence"]}
-    entry["when"] = row["date_or_commit"]
+    entry = {"repository": row["source_repo"], "path": ""}
+    entry.update(licence=row["licence"], when=row["date_or_commit"])
     link = _first(LINKS, row["nic"])
     if link and row["scope"] not in ("node", "core", "socket"):
         entry["link"] = link
@@ -212,8 +223,9 @@ def _add_curve(source: Source, sizes: dict[int, list[float]]) -> None:
         source.add("pingpong", "peak_bandwidth", max(rates))
 
 
-def _short(number: float) -> float:
-    """An integer where it is one, as the files have it."""
+def _short(value: float) -> float:
+    """Five digits, and an integer where it is one."""
+    number = float(f"{value:.5g}")
     return int(number) if number.is_integer() else number
 
 
@@ -266,39 +278,23 @@ def distinct(listed: list[Source]) -> list[Source]:
     return kept
 
 
-def write(listed: list[Source], directory: Path) -> list[Path]:
-    """Write a file for each provider. Returns the files."""
+def write(listed: list[Source], directory: Path) -> None:
+    """Write a file for each provider."""
     by_file: dict[str, dict] = {}
     for source in listed:
         name = re.sub(r"\W+", "-", source.provider.split(" (")[0].lower())
-        machines = by_file.setdefault(name, {})
-        machine = machines.setdefault(source.machine, {"provider": source.provider})
+        machine = by_file.setdefault(name, {}).setdefault(source.machine, {})
+        machine.setdefault("provider", source.provider)
         if source.cpu:
             machine.setdefault("cpu", source.cpu)
-        entries = machine.setdefault("sources", [])
-        entries.append({**source.entry, "values": _in_order(source.values)})
-    written = []
-    for name, machines in sorted(by_file.items()):
-        path = directory / f"{name}.yaml"
-        text = yaml.dump(
-            {"machines": machines},
-            Dumper=strict_yaml.DUMPER,
-            sort_keys=False,
-            width=120,
-            default_flow_style=None,
-        )
-        files.write(path, HEAD + text)
-        documents.read(path, SCHEMA)
-        written.append(path)
-    return written
-
-
-def _in_order(values: dict) -> dict:
-    """The runs of each variable from the least to the most."""
-    return {
-        check: {name: sorted(runs) for name, runs in variables.items()}
-        for check, variables in values.items()
-    }
+        values = {}
+        for check, variables in source.values.items():
+            values[check] = {variable: sorted(runs) for variable, runs in variables.items()}
+        machine.setdefault("sources", []).append({**source.entry, "values": values})
+    for name, machines in by_file.items():
+        options = {"sort_keys": False, "width": 120, "default_flow_style": None}
+        text = yaml.dump({"machines": machines}, Dumper=strict_yaml.DUMPER, **options)
+        files.write(directory / f"{name}.yaml", HEAD + text)
 
 
 def main(arguments=None) -> int:
@@ -310,8 +306,8 @@ def main(arguments=None) -> int:
     healthy = [source for source in sources(rows(chosen.table)) if not source.effect]
     for old in FILES.glob("*.yaml"):
         old.unlink()
-    for path in write(distinct(healthy), FILES):
-        print(f"{path}: {path.stat().st_size} bytes")
+    write(distinct(healthy), FILES)
+    print(f"{len(load(FILES))} sources are in {FILES}")
     return 0
 
 

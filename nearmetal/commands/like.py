@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 
 from tabulate import tabulate
@@ -45,23 +46,10 @@ class Row:
         subject, alike = self.alike.subject, self.alike
         sources = []
         for source, runs in alike.figures.items():
-            about = {
-                key: value for key, value in vars(source).items() if key not in ("of", "values")
-            }
-            sources.append({"machine": source.of.machine, **about, "values": runs})
-        return {
-            "check": subject.check,
-            "variable": subject.variable,
-            "nodes": subject.nodes,
-            "unit": subject.unit,
-            "here": self.here,
-            "level": alike.level,
-            "machines": alike.machines,
-            "least": alike.least,
-            "most": alike.most,
-            "why": alike.why,
-            "sources": sources,
-        }
+            sources.append({**vars(source), "of": source.of.machine, "values": runs})
+        limits = {"least": alike.least, "most": alike.most, "why": alike.why}
+        about = {**vars(subject), "unit": subject.unit, "level": alike.level, **limits}
+        return {**about, "here": self.here, "sources": sources}
 
 
 @dataclass
@@ -84,7 +72,8 @@ class Table:
         for case in cases:
             for variable, value in case.values.items():
                 beside = machines.of_case(case, variable)
-                if beside is not None:
+                # ReFrame stores NaN where a check measured nothing.
+                if beside is not None and math.isfinite(value):
                     row = rows.setdefault(beside.subject, Row(beside))
                     row.here[case.environ] = value
         of = machines.fingerprint(cases[0].place, cases[0].facts)

@@ -48,11 +48,11 @@ CODENAMES = [*INTEL.values(), *INTEL_V.values(), *AMD.values(), "Genoa", "Turin"
 #: Numbers of processors in a model's name.
 XEON = re.compile(r"(?:Xeon|Platinum|Gold|Silver|Bronze) (?:CPU )?[3-9]([1-5])\d\d\w?\b")
 XEON_V = re.compile(r"(?:E[57]-|Xeon )\d{4}\w? ?v(\d)", re.I)
-#: Number of threads in the name of a variable of STREAM.
-THREADS = re.compile(r"_(\d+)$")
+EPYC = re.compile(r"EPYC (\d)\w\w(\w)(H?)")
 #: What Amazon writes into the firmware of each instance: its type.
 EC2 = re.compile(r"Amazon EC2 (\w+\.[\w-]+)")
-EPYC = re.compile(r"EPYC (\d)\w\w(\w)(H?)")
+#: Number of threads in the name of a variable of STREAM.
+THREADS = re.compile(r"_(\d+)$")
 
 
 class MachinesError(NearmetalError):
@@ -137,10 +137,6 @@ class Alike:
         """Where a value stands among the sources."""
         medians = [statistics.median(runs) for runs in self.figures.values()]
         return f"{sum(median < value for median in medians)} of {len(medians)} are less"
-
-    @property
-    def machines(self) -> list[str]:
-        return sorted({source.of.machine for source in self.figures})
 
     @property
     def range(self) -> str:
@@ -349,8 +345,9 @@ def fingerprint(place: Place, recorded: Mapping) -> Fingerprint:
     link = str(extras.get("link_type", ""))
     if link == "ethernet" and "rdma" in place.features:
         link = "roce"
+    bare = extras.get("hypervisor", "none") == "none"
     # All published figures of TCP are of virtual machines.
-    elif link == "software" or (link == "ethernet" and _is_bare(extras)):
+    if link == "software" or (link == "ethernet" and bare):
         link = ""
     speed = extras.get("link_speed_gbps")
     gbps = float(speed) if isinstance(speed, (int, float)) else None
@@ -361,10 +358,6 @@ def fingerprint(place: Place, recorded: Mapping) -> Fingerprint:
 def whole(machine: str) -> str:
     """The instance type with all of its cores: Standard_HB120-16rs_v3 is a Standard_HB120rs_v3."""
     return re.sub(r"^(Standard_[A-Z]+\d+)-\d+", r"\1", machine)
-
-
-def _is_bare(extras: Mapping) -> bool:
-    return extras.get("hypervisor", "none") == "none"
 
 
 def subject_of(case: Measured, variable: str) -> Subject | None:
