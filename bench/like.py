@@ -51,7 +51,7 @@ def read(path: Path) -> tuple[list[Source], dict[str, list[Source]]]:
 
 def _as_product(source: table.Source) -> Source:
     entry = {**source.entry, "values": source.values}
-    return machines.source_of(source.machine, machines.family(source.cpu), entry)
+    return machines.source_of(source.machine, source.cpu, entry)
 
 
 @dataclass

@@ -49,6 +49,8 @@ CODENAMES = [*INTEL.values(), *INTEL_V.values(), *AMD.values(), "Genoa", "Turin"
 XEON = re.compile(r"(?:Xeon|Platinum|Gold|Silver|Bronze) (?:CPU )?[3-9]([1-5])\d\d\w?\b")
 XEON_V = re.compile(r"(?:E[57]-|Xeon )\d{4}\w? ?v(\d)", re.I)
 EPYC = re.compile(r"EPYC (\d)\w\w(\w)(H?)")
+#: Number of a processor that AMD makes for Azure.
+OF_AZURE = re.compile(r"\b[79]V\d\d[A-Z]?\b")
 #: What Amazon writes into the firmware of each instance: its type.
 EC2 = re.compile(r"Amazon EC2 (\w+\.[\w-]+)")
 #: Number of threads in the name of a variable of STREAM.
@@ -67,6 +69,7 @@ class Fingerprint:
     processor: str = ""  #: family
     link: str = ""
     link_gbps: float | None = None  #: of one NIC
+    model: str = ""  #: number of a processor that is Azure's own
 
     def __str__(self) -> str:
         rate = f" {rounded(self.link_gbps)} Gb/s" if self.link_gbps else ""
@@ -185,25 +188,32 @@ def family(model: str) -> str:
     return next((codename for codename in CODENAMES if codename in name), "")
 
 
+def azures_own(model: str) -> str:
+    """The number of a processor that only Azure has, such as 7V73X; '' for another one."""
+    match = OF_AZURE.search(model)
+    return match[0] if match else ""
+
+
 def load(directory: Path = FILES) -> list[Source]:
     """The sources of all files. Raises MachinesError."""
     listed = []
     for path in sorted(directory.glob("*.yaml")):
         for name, machine in documents.read(path, SCHEMA, MachinesError)["machines"].items():
-            processor = family(machine.get("cpu", ""))
-            listed += [source_of(name, processor, entry) for entry in machine["sources"]]
+            cpu = machine.get("cpu", "")
+            listed += [source_of(name, cpu, entry) for entry in machine["sources"]]
     return listed
 
 
-def source_of(machine: str, processor: str, entry: Mapping) -> Source:
+def source_of(machine: str, cpu: str, entry: Mapping) -> Source:
     """A source of a machine, from its entry in a file."""
+    link, gbps = entry.get("link", ""), entry.get("link_gbps")
     values = {}
     for check, variables in entry["values"].items():
         nodes = entry.get("nodes") if check == "collectives" else None
         for variable, runs in variables.items():
             values[Subject(check, variable, nodes)] = tuple(runs)
     return Source(
-        Fingerprint(machine, processor, entry.get("link", ""), entry.get("link_gbps")),
+        Fingerprint(machine, family(cpu), link, gbps, azures_own(cpu)),
         entry["repository"],
         entry["path"],
         entry["when"],
@@ -238,9 +248,12 @@ class Known:
 
     def __init__(self, sources: Iterable[Source]):
         self._groups: dict[Key, dict[Source, tuple[float, ...]]] = {}
+        self._machines: dict[str, set[str]] = {}  #: by number of the processor
         for source in sources:
+            of = source.of
+            self._machines.setdefault(of.model, set()).add(of.machine)
             for subject, runs in source.values.items():
-                for key in keys(source.of, subject):
+                for key in keys(of, subject):
                     self._groups.setdefault(key, {})[source] = runs
         self._spreads = self._pooled()
 
@@ -271,6 +284,11 @@ class Known:
                 return alike
             nearest = nearest or alike
         return nearest
+
+    def machine(self, model: str) -> str:
+        """The only machine with a processor of Azure; '' where there are several, or none."""
+        machines = self._machines.get(model, set()) if model else set()
+        return next(iter(machines)) if len(machines) == 1 else ""
 
     def subjects(self, of: Fingerprint) -> list[Subject]:
         """What is known of machines like one; of collectives what is known of the same machine."""
@@ -352,7 +370,10 @@ def fingerprint(place: Place, recorded: Mapping) -> Fingerprint:
     speed = extras.get("link_speed_gbps")
     gbps = float(speed) if isinstance(speed, (int, float)) else None
     model = str(recorded.get("cpu_model") or extras.get("cpu", ""))
-    return Fingerprint(machine, family(model), link, gbps)
+    # Azure hides the instance type. Machines with InfiniBand are whole nodes.
+    if not machine and link == "infiniband":
+        machine = known().machine(azures_own(model))
+    return Fingerprint(machine, family(model), link, gbps, azures_own(model))
 
 
 def whole(machine: str) -> str:

@@ -22,7 +22,7 @@ def source(machine, value, cpu="AMD EPYC 7R13", subject=STARTUP, **entry):
     values = {subject.check: {subject.variable: [value]}}
     of_link = {"link": "efa", "link_gbps": 100}
     entry = {**of_link, "nodes": subject.nodes, **entry, "values": values}
-    return machines.source_of(machine, machines.family(cpu), entry)
+    return machines.source_of(machine, cpu, entry)
 
 
 def case(values, check="pingpong", parameters=None, environ=("mpi",), facts=None, **extras):
@@ -95,6 +95,16 @@ def test_a_machine_with_many_sources_is_one_machine_of_its_family():
     several = Known([*many, *others]).alike(Fingerprint("new", "Milan", "efa", 100.0), STARTUP)
     single = Known([many[4], *others]).alike(Fingerprint("new", "Milan", "efa", 100.0), STARTUP)
     assert several.most == pytest.approx(single.most, rel=0.02)
+
+
+def test_a_machine_of_azure_is_named_by_its_processor():
+    infiniband = Place({"link_type": "infiniband", "hypervisor": "hyper-v"})
+    for model, place, machine in (
+        ("AMD EPYC 7V73X 64-Core Processor", infiniband, "Standard_HB120rs_v3"),
+        ("AMD EPYC 7V73X 64-Core Processor", Place(EFA), ""),  # may be a part of a node
+        ("Intel(R) Xeon(R) Platinum 8168 CPU @ 2.70GHz", infiniband, ""),  # others have it too
+    ):
+        assert machines.fingerprint(place, {"cpu_model": model}).machine == machine
 
 
 def test_few_or_scattered_figures_show_the_place_and_judge_nothing():
