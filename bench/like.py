@@ -65,11 +65,11 @@ class Level:
 
     def add(self, alike: Alike | None, value: float) -> None:
         self.values += 1
-        if alike is None or alike.most is None:
+        if alike is None or alike.why:
             return
         self.judged += 1
         self.within += not alike.deviates(value)
-        if alike.least:
+        if alike.least and alike.most:
             self.factors.append((alike.most / alike.least) ** 0.5)
 
     def cells(self) -> list:

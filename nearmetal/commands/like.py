@@ -19,7 +19,7 @@ from nearmetal.util import files
 
 #: Marks a value beyond the interval.
 BEYOND = "!"
-HEAD = ["variable", "unit", "here", "place", "sources", "published", "95 % within", "level"]
+HEAD = ["variable", "unit", "here", "place", "sources", "published", "95 % have", "level"]
 
 
 @dataclass

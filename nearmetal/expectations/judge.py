@@ -19,7 +19,7 @@ from nearmetal.expectations.entries import (
     ExpectationError,
     Other,
 )
-from nearmetal.expectations.expression import Expression, Names, UnknownValue
+from nearmetal.expectations.expression import LARGEST, Expression, Names, UnknownValue
 from nearmetal.expectations.known import ANY
 from nearmetal.util.text import rounded
 
@@ -423,9 +423,9 @@ def _with_machines(names: Names, case: Measured, variable: str) -> Names:
     from nearmetal.expectations import machines
 
     alike = machines.of_case(case, variable)
-    if alike is None or alike.most is None:
+    if alike is None or alike.why:
         return names
-    ends = {"like_least": alike.least or 0, "like_most": alike.most}
+    ends = {"like_least": alike.least or 0, "like_most": alike.most or LARGEST}
     return replace(
         names, numbers={**names.numbers, **ends}, texts={LIKE: alike.beside(case.values[variable])}
     )

@@ -16,7 +16,7 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scipy import special
@@ -34,6 +34,8 @@ SCHEMA = PACKAGE / "expectations" / "machines-schema.yaml"
 COVERAGE, PRIOR_DEGREES = 0.95, 3
 #: Factor from the centre to an end of an interval that judges, at most: beyond, sources disagree.
 WIDEST = 5
+#: Hypervisors of clouds: all published figures of TCP are of their machines.
+CLOUDS = ("nitro", "xen-hvm", "hyper-v", "google")
 #: Levels, the nearest first.
 MACHINE, FAMILY, LINK = "the same machine", "the same family", "the same link"
 #: Sources of the machine, or else machines, that judge, at least. One machine of a family said
@@ -70,6 +72,7 @@ class Fingerprint:
     link: str = ""
     link_gbps: float | None = None  #: of one NIC
     model: str = ""  #: number of a processor that is Azure's own
+    emulated: bool = False  #: whether the hypervisor copies each frame
 
     def __str__(self) -> str:
         rate = f" {rounded(self.link_gbps)} Gb/s" if self.link_gbps else ""
@@ -131,6 +134,12 @@ class Alike:
     most: float | None = None
     why: str = ""  #: why nothing is judged
 
+    def fast_side(self) -> Alike:
+        """Judged where it is faster than others, and not where it is slower."""
+        if self.subject.unit == "us":
+            return replace(self, most=None)
+        return replace(self, least=None)
+
     def deviates(self, value: float) -> bool:
         """Whether a value is beyond the interval."""
         below = self.least is not None and value < self.least
@@ -149,9 +158,11 @@ class Alike:
     @property
     def interval(self) -> str:
         """What 95 % of further machines have; without it, why nothing is judged."""
-        if self.most is None:
-            return self.why
-        return span([self.least, self.most]) if self.least else f"up to {rounded(self.most)}"
+        if self.least and self.most:
+            return span([self.least, self.most])
+        if self.least:
+            return f"at least {rounded(self.least)}"
+        return f"up to {rounded(self.most)}" if self.most else self.why
 
     def beside(self, value: float) -> str:
         """`17.9 us; 6 sources of machines like this one ...`."""
@@ -162,7 +173,7 @@ class Alike:
         sources = "1 source" if len(self.figures) == 1 else f"{len(self.figures)} sources"
         text = f"{sources} of machines like this one ({self.label}): {self.range}"
         text += f" {self.subject.unit}, "
-        return text + (self.why or f"95 % within {self.interval}")
+        return text + (self.why or f"95 % have {self.interval}")
 
 
 def span(values: list[float]) -> str:
@@ -248,10 +259,12 @@ class Known:
 
     def __init__(self, sources: Iterable[Source]):
         self._groups: dict[Key, dict[Source, tuple[float, ...]]] = {}
-        self._machines: dict[str, set[str]] = {}  #: by number of the processor
+        #: Machines by number of Azure's own processors.
+        self.azures: dict[str, str] = {}
         for source in sources:
             of = source.of
-            self._machines.setdefault(of.model, set()).add(of.machine)
+            if of.model:
+                self.azures[of.model] = of.machine
             for subject, runs in source.values.items():
                 for key in keys(of, subject):
                     self._groups.setdefault(key, {})[source] = runs
@@ -281,14 +294,10 @@ class Known:
         for key in keys(of, subject):
             alike = self.group(key)
             if alike is not None and not alike.why:
-                return alike
+                # An emulated NIC may be slower than any that was published.
+                return alike.fast_side() if of.emulated and alike.level == LINK else alike
             nearest = nearest or alike
         return nearest
-
-    def machine(self, model: str) -> str:
-        """The only machine with a processor of Azure; '' where there are several, or none."""
-        machines = self._machines.get(model, set()) if model else set()
-        return next(iter(machines)) if len(machines) == 1 else ""
 
     def subjects(self, of: Fingerprint) -> list[Subject]:
         """What is known of machines like one; of collectives what is known of the same machine."""
@@ -313,9 +322,9 @@ class Known:
         low, high = interval(logs, spread)
         if high - low > 2 * math.log(WIDEST):
             return Alike(subject, level, label, figures, why="too far apart to judge")
+        alike = Alike(subject, level, label, figures, math.exp(low), math.exp(high))
         # A part of a node, or fewer sockets, has less memory bandwidth, and never more.
-        least = None if (level, subject.kind) == (FAMILY, "stream") else math.exp(low)
-        return Alike(subject, level, label, figures, least, math.exp(high))
+        return alike.fast_side() if (level, subject.kind) == (FAMILY, "stream") else alike
 
 
 def _logarithms(level: str, figures: Mapping[Source, tuple[float, ...]]) -> list[float]:
@@ -363,17 +372,16 @@ def fingerprint(place: Place, recorded: Mapping) -> Fingerprint:
     link = str(extras.get("link_type", ""))
     if link == "ethernet" and "rdma" in place.features:
         link = "roce"
-    bare = extras.get("hypervisor", "none") == "none"
-    # All published figures of TCP are of virtual machines.
-    if link == "software" or (link == "ethernet" and bare):
+    if link == "software" or (link == "ethernet" and extras.get("hypervisor") not in CLOUDS):
         link = ""
     speed = extras.get("link_speed_gbps")
     gbps = float(speed) if isinstance(speed, (int, float)) else None
     model = str(recorded.get("cpu_model") or extras.get("cpu", ""))
     # Azure hides the instance type. Machines with InfiniBand are whole nodes.
     if not machine and link == "infiniband":
-        machine = known().machine(azures_own(model))
-    return Fingerprint(machine, family(model), link, gbps, azures_own(model))
+        machine = known().azures.get(azures_own(model), "")
+    emulated = extras.get("link_class") == "emulated"
+    return Fingerprint(machine, family(model), link, gbps, azures_own(model), emulated)
 
 
 def whole(machine: str) -> str:
