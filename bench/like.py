@@ -11,6 +11,7 @@ beyond the intervals.
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 from collections.abc import Callable
@@ -69,8 +70,8 @@ class Level:
             return
         self.judged += 1
         self.within += not alike.deviates(value)
-        if alike.least and alike.most:
-            self.factors.append((alike.most / alike.least) ** 0.5)
+        if alike.least and math.isfinite(alike.most):
+            self.factors.append(math.sqrt(alike.most / alike.least))
 
     def cells(self) -> list:
         share = factor = None
@@ -111,16 +112,10 @@ def effect_rows(healthy: list[Source], effects: dict[str, list[Source]]) -> list
         for source in sources:
             judged, beyond = 0, []
             for subject, runs in source.values.items():
-                alike = known.alike(source.of, subject)
-                if alike is None or alike.why:
-                    continue
-                judged += 1
-                value = statistics.median(runs)
-                if alike.deviates(value):
-                    limits = "..".join(
-                        rounded(end) if end else "" for end in (alike.least, alike.most)
-                    )
-                    beyond.append(f"{subject.variable} {rounded(value)} ({limits})")
+                alike, value = known.alike(source.of, subject), statistics.median(runs)
+                judged += alike is not None and not alike.why
+                if alike is not None and alike.deviates(value):
+                    beyond.append(f"{subject.variable} {rounded(value)} ({alike.interval})")
             number = len(source.values)
             machine = f"{source.of.machine} {source.of.link} {source.mpi}"
             rows.append([effect, machine, number, judged, len(beyond), "; ".join(beyond)[:120]])
@@ -134,12 +129,12 @@ def main(arguments=None) -> int:
     parser.add_argument("table", type=Path, metavar="CSV", help="the table, compressed by xz")
     chosen = parser.parse_args(arguments)
     healthy, effects = read(chosen.table)
-    print(f"{len(healthy)} sources of {len({each.of.machine for each in healthy})} machines")
+    print(f"{len(healthy)} healthy sources")
     for title, same in LEFT_OUT.items():
         rows, alarms = coverage(healthy, same)
         print(f"\n{title}\n{tabulate(rows, HEAD, floatfmt='.3g')}")
         print(f"{len(alarms)} of {len(healthy)} healthy sources deviate:")
-        print("\n".join(f"  {source}" for source in alarms))
+        print("\n".join(map("  {}".format, alarms)))
     print(f"\n{tabulate(effect_rows(healthy, effects), HEAD_OF_EFFECTS)}")
     return 0
 

@@ -175,9 +175,10 @@ def _source(row: dict, effect: str) -> Source:
     if link and row["scope"] not in ("node", "core", "socket"):
         entry["link"] = link
         if row["nic_gbps"]:
-            cards = CARDS.search(row["nic"])
-            number = int(cards[1] or cards[2]) if cards else 1
-            entry["link_gbps"] = _short(float(row["nic_gbps"]) / number)
+            gbps = float(row["nic_gbps"])
+            if cards := CARDS.search(row["nic"]):
+                gbps /= int(cards[1] or cards[2])
+            entry["link_gbps"] = _short(gbps)
     if library := _first(LIBRARIES, row["mpi"]):
         entry["mpi"] = library
     if row["scope"] == "collective" and row["nodes"]:
@@ -226,7 +227,9 @@ def _add_curve(source: Source, sizes: dict[int, list[float]]) -> None:
 def _short(value: float) -> float:
     """Five digits, and an integer where it is one."""
     number = float(f"{value:.5g}")
-    return int(number) if number.is_integer() else number
+    if number.is_integer():
+        return int(number)
+    return number
 
 
 def _gbps(size: int, microseconds: float) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import functools
 import math
+import operator
 from dataclasses import dataclass, field
 
+import orjson
 from tabulate import tabulate
 
 from nearmetal import results
@@ -47,9 +49,8 @@ class Row:
         sources = []
         for source, runs in alike.figures.items():
             sources.append({**vars(source), "of": source.of.machine, "values": runs})
-        limits = {"least": alike.least, "most": alike.most, "why": alike.why}
-        about = {**vars(subject), "unit": subject.unit, "level": alike.level, **limits}
-        return {**about, "here": self.here, "sources": sources}
+        limits = {"level": alike.level, "least": alike.least, "most": alike.most, "why": alike.why}
+        return {**vars(subject), "unit": subject.unit, **limits, "here": self.here, "from": sources}
 
 
 @dataclass
@@ -64,10 +65,12 @@ class Table:
     def of_partition(cls, partition: Partition, cases: list[Measured]) -> Table:
         """What was measured beside what is known; without a case, what is known."""
         if not cases:
-            of = machines.fingerprint(next(iter(partition.places.values())), {})
-            known = machines.known()
-            alike = [known.alike(of, subject) for subject in known.subjects(of)]
-            return cls(partition.fullname, of, [Row(each) for each in alike if each])
+            of, known = (
+                machines.fingerprint(next(iter(partition.places.values())), {}),
+                machines.known(),
+            )
+            alike = map(functools.partial(known.alike, of), known.subjects(of))
+            return cls(partition.fullname, of, list(map(Row, filter(None, alike))))
         rows: dict[Subject, Row] = {}
         for case in cases:
             for variable, value in case.values.items():
@@ -82,17 +85,15 @@ class Table:
     def lines(self) -> list[str]:
         lines = [f"{self.partition}: {self.of}"]
         if not self.rows:
-            return [*lines, "  no published figure of a machine like it"]
-        rows = [row.cells() for row in self.rows]
-        lines.append(tabulate(rows, HEAD, disable_numparse=True))
+            return [*lines, "  no published figure of a machine like it", ""]
+        lines.append(tabulate(map(Row.cells, self.rows), HEAD, disable_numparse=True))
         sources: dict[Source, None] = {}
         for row in self.rows:
             sources.update(dict.fromkeys(row.alike.figures))
-        lines += [f"  {source}: {source.path} ({source.licence})" for source in sources]
-        return lines
+        return [*lines, *map("  {0}: {0.path} ({0.licence})".format, sources), ""]
 
     def document(self) -> dict:
-        rows = [row.document() for row in self.rows]
+        rows = list(map(Row.document, self.rows))
         return {"partition": self.partition, "is": vars(self.of), "variables": rows}
 
 
@@ -101,19 +102,21 @@ def run(arguments) -> int:
     system = arguments.place.partition(":")[0]
     partitions = partitions_at(arguments.place)
     session = _session(arguments, system)
+    cases: dict[str, list[Measured]] = {name: [] for name in partitions}
+    if session is not None:
+        for _, case in measured_cases(session, partitions):
+            cases[case.partition].append(case)
     tables = []
     for name, partition in partitions.items():
-        cases = []
-        if session is not None:
-            cases = [case for _, case in measured_cases(session, {name: partition})]
-        tables.append(Table.of_partition(partition, cases))
-    print("\n\n".join("\n".join(table.lines()) for table in tables))
+        tables.append(Table.of_partition(partition, cases[name]))
+        print("\n".join(tables[-1].lines()))
     if session is None:
-        print(f"\nno session of {system} is stored: these are others' figures alone")
+        print(f"no session of {system} is stored: these are others' figures alone")
     else:
-        print(f"\nhere: medians of session {session.uuid}; {BEYOND}: beyond the interval")
-    document = [table.document() for table in tables]
-    write(arguments.json, lambda: json.dumps(document, indent=1) + "\n")
+        print(f"here: medians of session {session.uuid}; {BEYOND}: beyond the interval")
+    document = list(map(Table.document, tables))
+    # JSON has no infinity: orjson writes null.
+    write(arguments.json, lambda: orjson.dumps(document, option=orjson.OPT_INDENT_2))
     return 0
 
 
@@ -121,6 +124,6 @@ def _session(arguments, system: str) -> Session | None:
     """The named session, or the newest one of the system; None where none is stored."""
     if arguments.session:
         return results.load_session(arguments.database, system, arguments.session)
-    if all(files.is_absent(each.path) for each in arguments.database.files):
+    if all(map(files.is_absent, map(operator.attrgetter("path"), arguments.database.files))):
         return None
     return results.newest(arguments.database, system)

@@ -425,7 +425,7 @@ def _with_machines(names: Names, case: Measured, variable: str) -> Names:
     alike = machines.of_case(case, variable)
     if alike is None or alike.why:
         return names
-    ends = {"like_least": alike.least or 0, "like_most": alike.most or LARGEST}
+    ends = {"like_least": alike.least, "like_most": min(alike.most, LARGEST)}
     return replace(
         names, numbers={**names.numbers, **ends}, texts={LIKE: alike.beside(case.values[variable])}
     )

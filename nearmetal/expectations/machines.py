@@ -45,7 +45,7 @@ LEAST = {MACHINE: 1, FAMILY: 2, LINK: 2}
 INTEL = {"1": "Skylake", "2": "Cascade Lake", "3": "Ice Lake", "4": "Sapphire Rapids"}
 INTEL["5"] = "Emerald Rapids"
 INTEL_V = {"2": "Ivy Bridge", "3": "Haswell", "4": "Broadwell"}
-AMD = {"1": "Naples", "2": "Rome", "3": "Milan"}
+AMD, AMD_9000 = {"1": "Naples", "2": "Rome", "3": "Milan"}, {"5": "Turin"}
 CODENAMES = [*INTEL.values(), *INTEL_V.values(), *AMD.values(), "Genoa", "Turin", "Grace"]
 #: Numbers of processors in a model's name.
 XEON = re.compile(r"(?:Xeon|Platinum|Gold|Silver|Bronze) (?:CPU )?[3-9]([1-5])\d\d\w?\b")
@@ -75,8 +75,10 @@ class Fingerprint:
     emulated: bool = False  #: whether the hypervisor copies each frame
 
     def __str__(self) -> str:
-        rate = f" {rounded(self.link_gbps)} Gb/s" if self.link_gbps else ""
-        return ", ".join(filter(None, [self.machine, self.processor, f"{self.link}{rate}"]))
+        parts = [self.machine, self.processor, self.link]
+        if self.link_gbps:
+            parts.append(f"{rounded(self.link_gbps)} Gb/s")
+        return ", ".join(filter(None, parts))
 
 
 @dataclass(frozen=True)
@@ -92,15 +94,19 @@ class Subject:
         """The kind of variable, whose spread between sources is alike."""
         if self.check in ("collectives", "stream"):
             return self.check
-        return "bandwidth" if "bandwidth" in self.variable else "latency"
+        if "bandwidth" in self.variable:
+            return "bandwidth"
+        return "latency"
 
     @property
     def unit(self) -> str:
         return {"stream": "MB/s", "bandwidth": "Gb/s"}.get(self.kind, "us")
 
     def __str__(self) -> str:
-        nodes = f" on {self.nodes} nodes" if self.nodes else ""
-        return f"{self.check} {self.variable}{nodes}"
+        name = f"{self.check} {self.variable}"
+        if self.nodes:
+            name += f" on {self.nodes} nodes"
+        return name
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,25 +136,25 @@ class Alike:
     level: str
     label: str  #: what they have in common
     figures: Mapping[Source, tuple[float, ...]]
-    least: float | None = None  #: ends of the interval; None: nothing is judged on that side
-    most: float | None = None
+    #: Ends of the interval; these: nothing is judged on that side.
+    least: float = 0.0
+    most: float = math.inf
     why: str = ""  #: why nothing is judged
 
     def fast_side(self) -> Alike:
         """Judged where it is faster than others, and not where it is slower."""
         if self.subject.unit == "us":
-            return replace(self, most=None)
-        return replace(self, least=None)
+            return replace(self, most=math.inf)
+        return replace(self, least=0.0)
 
     def deviates(self, value: float) -> bool:
         """Whether a value is beyond the interval."""
-        below = self.least is not None and value < self.least
-        return below or (self.most is not None and value > self.most)
+        return value < self.least or value > self.most
 
     def place(self, value: float) -> str:
         """Where a value stands among the sources."""
-        medians = [statistics.median(runs) for runs in self.figures.values()]
-        return f"{sum(median < value for median in medians)} of {len(medians)} are less"
+        less = sum(statistics.median(runs) < value for runs in self.figures.values())
+        return f"{less} of {len(self.figures)} are less"
 
     @property
     def range(self) -> str:
@@ -158,28 +164,31 @@ class Alike:
     @property
     def interval(self) -> str:
         """What 95 % of further machines have; without it, why nothing is judged."""
-        if self.least and self.most:
-            return span([self.least, self.most])
-        if self.least:
+        if self.why:
+            return self.why
+        if not self.least:
+            return f"up to {rounded(self.most)}"
+        if math.isinf(self.most):
             return f"at least {rounded(self.least)}"
-        return f"up to {rounded(self.most)}" if self.most else self.why
-
-    def beside(self, value: float) -> str:
-        """`17.9 us; 6 sources of machines like this one ...`."""
-        return f"{rounded(value)} {self.subject.unit}; {self.described()}"
+        return span([self.least, self.most])
 
     def described(self) -> str:
-        """`6 sources of machines like this one (c5n.18xlarge, efa): 17.3 to 22.3 us; ...`."""
-        sources = "1 source" if len(self.figures) == 1 else f"{len(self.figures)} sources"
-        text = f"{sources} of machines like this one ({self.label}): {self.range}"
-        text += f" {self.subject.unit}, "
+        """`machines like this one (c5n.18xlarge, efa; sources: 6): 17.3 to 22.3 us, ...`."""
+        about = f"machines like this one ({self.label}; sources: {len(self.figures)})"
+        text = f"{about}: {self.range} {self.subject.unit}, "
         return text + (self.why or f"95 % have {self.interval}")
+
+    def beside(self, value: float) -> str:
+        """`17.9 us; machines like this one ...`."""
+        return f"{rounded(value)} {self.subject.unit}; {self.described()}"
 
 
 def span(values: list[float]) -> str:
     """`17.3 to 22.3`."""
     least, most = rounded(min(values)), rounded(max(values))
-    return most if least == most else f"{least} to {most}"
+    if least == most:
+        return most
+    return f"{least} to {most}"
 
 
 def family(model: str) -> str:
@@ -190,7 +199,7 @@ def family(model: str) -> str:
         if stacked:  # with HBM
             return "Genoa HBM"
         if series == "9":
-            return "Turin" if generation == "5" else "Genoa"
+            return AMD_9000.get(generation, "Genoa")
         return AMD.get(generation, "")
     if match := XEON_V.search(name):
         return INTEL_V.get(match[1], "")
@@ -201,8 +210,7 @@ def family(model: str) -> str:
 
 def azures_own(model: str) -> str:
     """The number of a processor that only Azure has, such as 7V73X; '' for another one."""
-    match = OF_AZURE.search(model)
-    return match[0] if match else ""
+    return next(iter(OF_AZURE.findall(model)), "")
 
 
 def load(directory: Path = FILES) -> list[Source]:
@@ -211,7 +219,8 @@ def load(directory: Path = FILES) -> list[Source]:
     for path in sorted(directory.glob("*.yaml")):
         for name, machine in documents.read(path, SCHEMA, MachinesError)["machines"].items():
             cpu = machine.get("cpu", "")
-            listed += [source_of(name, cpu, entry) for entry in machine["sources"]]
+            for entry in machine["sources"]:
+                listed.append(source_of(name, cpu, entry))
     return listed
 
 
@@ -220,9 +229,8 @@ def source_of(machine: str, cpu: str, entry: Mapping) -> Source:
     link, gbps = entry.get("link", ""), entry.get("link_gbps")
     values = {}
     for check, variables in entry["values"].items():
-        nodes = entry.get("nodes") if check == "collectives" else None
         for variable, runs in variables.items():
-            values[Subject(check, variable, nodes)] = tuple(runs)
+            values[Subject(check, variable, entry.get("nodes"))] = tuple(runs)
     return Source(
         Fingerprint(machine, family(cpu), link, gbps, azures_own(cpu)),
         entry["repository"],
@@ -246,11 +254,11 @@ def keys(of: Fingerprint, subject: Subject) -> list[Key]:
         # Memory belongs to the processor.
         traits = [(MACHINE, (of.machine,)), (FAMILY, (of.processor,))]
     elif of.link:
-        traits.append((MACHINE, (of.machine, of.link)))
-        traits.append((FAMILY, (of.processor, of.link, of.link_gbps)))
-        # Latency hardly depends on the rate.
-        rate = () if subject.kind == "latency" else (of.link_gbps,)
-        traits.append((LINK, (of.link, *rate)))
+        link: tuple = of.link, of.link_gbps
+        traits = [(MACHINE, (of.machine, of.link)), (FAMILY, (of.processor, *link))]
+        if subject.kind == "latency":
+            link = (of.link,)  # it hardly depends on the rate
+        traits.append((LINK, link))
     return [(level, subject, common) for level, common in traits if all(common)]
 
 
@@ -293,10 +301,13 @@ class Known:
         nearest = None
         for key in keys(of, subject):
             alike = self.group(key)
-            if alike is not None and not alike.why:
-                # An emulated NIC may be slower than any that was published.
-                return alike.fast_side() if of.emulated and alike.level == LINK else alike
-            nearest = nearest or alike
+            if alike is None or alike.why:
+                nearest = nearest or alike
+                continue
+            # An emulated NIC may be slower than any that was published.
+            if of.emulated and alike.level == LINK:
+                alike = alike.fast_side()
+            return alike
         return nearest
 
     def subjects(self, of: Fingerprint) -> list[Subject]:
@@ -324,14 +335,18 @@ class Known:
             return Alike(subject, level, label, figures, why="too far apart to judge")
         alike = Alike(subject, level, label, figures, math.exp(low), math.exp(high))
         # A part of a node, or fewer sockets, has less memory bandwidth, and never more.
-        return alike.fast_side() if (level, subject.kind) == (FAMILY, "stream") else alike
+        if (level, subject.kind) == (FAMILY, "stream"):
+            alike = alike.fast_side()
+        return alike
 
 
 def _logarithms(level: str, figures: Mapping[Source, tuple[float, ...]]) -> list[float]:
     """Of each source of a machine, or of each machine: its sources are no further evidence."""
     logs: dict[object, list[float]] = {}
     for source, runs in figures.items():
-        unit = source if level == MACHINE else source.of.machine
+        unit: object = source
+        if level != MACHINE:
+            unit = source.of.machine
         logs.setdefault(unit, []).append(math.log(statistics.median(runs)))
     return [statistics.mean(several) for several in logs.values()]
 
@@ -367,15 +382,17 @@ def of_case(case: Measured, variable: str) -> Alike | None:
 def fingerprint(place: Place, recorded: Mapping) -> Fingerprint:
     """What a partition is, from the site's file and the facts of a case."""
     extras = place.extras
-    instance = EC2.fullmatch(str(recorded.get("dmi", "")))
-    machine = instance[1] if instance else whole(str(extras.get("instance_type", "")))
+    machine = whole(str(extras.get("instance_type", "")))
+    if instance := EC2.fullmatch(str(recorded.get("dmi", ""))):
+        machine = instance[1]
     link = str(extras.get("link_type", ""))
     if link == "ethernet" and "rdma" in place.features:
         link = "roce"
     if link == "software" or (link == "ethernet" and extras.get("hypervisor") not in CLOUDS):
         link = ""
-    speed = extras.get("link_speed_gbps")
-    gbps = float(speed) if isinstance(speed, (int, float)) else None
+    gbps = extras.get("link_speed_gbps")
+    if not isinstance(gbps, (int, float)):
+        gbps = None  # `unknown`
     model = str(recorded.get("cpu_model") or extras.get("cpu", ""))
     # Azure hides the instance type. Machines with InfiniBand are whole nodes.
     if not machine and link == "infiniband":
@@ -397,13 +414,21 @@ def subject_of(case: Measured, variable: str) -> Subject | None:
     if check == "collectives":
         return Subject(check, variable, len(facts.nodes_in(dict(case.facts))))
     if check == "stream":
-        kernel = THREADS.sub("", variable)
-        counts = [int(match[1]) for name in case.values if (match := THREADS.search(name))]
-        # Sources print the rate of all cores.
-        whole = variable == f"{kernel}_{max(counts, default=0)}"
-        return Subject(check, kernel) if whole and parameters.get("binding") == "bound" else None
+        return _of_stream(case, variable)
     if check == "rdma":
         return Subject(f"rdma {parameters.get('operation', '')}", variable)
     if check == "pingpong" and parameters.get("placement", "internode") != "internode":
         return None
     return Subject(check, variable)
+
+
+def _of_stream(case: Measured, variable: str) -> Subject | None:
+    """Sources print the rate of all cores, with bound threads."""
+    counts = [int(match[1]) for match in map(THREADS.search, case.values) if match]
+    kernel = THREADS.sub("", variable)
+    if (
+        case.parameters.get("binding") != "bound"
+        or variable != f"{kernel}_{max(counts, default=0)}"
+    ):
+        return None
+    return Subject(case.check, kernel)

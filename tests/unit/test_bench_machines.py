@@ -108,4 +108,4 @@ def test_a_table_is_written_and_measured(tmp_path, monkeypatch, capsys):
     assert len(load(tmp_path)) == len(rows)
     assert like.main([str(path)]) == 0
     out = capsys.readouterr().out
-    assert "6 sources of 3 machines" in out and "never left the node" in out
+    assert "6 healthy sources" in out and "never left the node" in out

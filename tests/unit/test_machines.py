@@ -114,9 +114,8 @@ def test_few_or_scattered_figures_show_the_place_and_judge_nothing():
     assert alike.place(1.5) == "1 of 4 are less"
     assert "1 to 30 us, too far apart" in alike.described()
     alone = Known([source("a", 1)]).alike(Fingerprint("a", "", "efa", None), STARTUP)
-    assert alone.described() == (
-        "1 source of machines like this one (a, efa): 1 us, too few to judge"
-    )
+    text = "machines like this one (a, efa; sources: 1): 1 us, too few to judge"
+    assert alone.described() == text
 
 
 def test_the_interval_holds_95_percent_of_further_sources():
@@ -201,7 +200,7 @@ def test_a_session_beyond_machines_like_it_deviates_unless_the_site_says_why(com
     gate = ["gate", "--database", database]
     code, out = command(*gate)
     assert code == 1
-    assert "sources of machines like this one (c5n.18xlarge, efa): 17.3 to 22.3 us" in out
+    assert "machines like this one (c5n.18xlarge, efa; sources: 6): 17.3 to 22.3 us" in out
     dropped = {"least": "none", "most": "none", "reason": "it is a copy"}
     site(tmp_path, expected={"machines_like_this": dropped})
     assert "(machines_like_this)" not in command(*gate)[1]
@@ -220,7 +219,7 @@ def test_the_table_stands_before_and_after_a_run(command, tmp_path):
     [table] = json.loads(document.read_text())
     [startup] = [row for row in table["variables"] if row["variable"] == "startup_latency"]
     assert set(startup["here"]) <= {"mpich", "openmpi"} and startup["level"] == MACHINE
-    assert startup["least"] < 17 < startup["most"] and startup["sources"][0]["path"]
+    assert startup["least"] < 17 < startup["most"] and startup["from"][0]["path"]
 
 
 def test_variables_that_machines_bound_count_as_judged():
