@@ -80,8 +80,8 @@ CONDITION = re.compile(r"toolchain \w+|in Singularity|both nodes on one switch|s
 LATENCY = re.compile(r"latency(_median|_mean_of_3)?")
 SINGLE_PAIR = ("osu_latency", "osu_multi_lat (1 pair)", "IMB-MPI1 PingPong")
 COLLECTIVE = re.compile(r"(?:osu_|IMB-MPI1 )(allreduce|alltoall|bcast|barrier)", re.I)
-#: Times of a collective, the best definition first: the slowest process, then the mean.
-TIMES = ("time_max", "t_max", "time_avg", "t_avg", "latency_avg", "latency_avg_median")
+#: Times of a collective: the slowest process, or else the mean. Allreduce of IMB has both.
+TIME = re.compile(r"\w+ (time_max|t_max|latency_avg(_median)?)|(?!allreduce)\w+ (time|t)_avg")
 SIZES = {"8": "8B", "65536": "64KiB"}
 KERNEL = re.compile(r"(copy|scale|add|triad)(_best|_low|_high)?")
 #: Factors to MB/s and Gb/s.
@@ -101,9 +101,7 @@ class Source:
     effect: str
     entry: dict
     values: dict = field(default_factory=dict)
-    #: Times by message size, and by definition, of each run.
-    curves: dict = field(default_factory=dict)
-    collectives: dict = field(default_factory=dict)
+    curves: dict = field(default_factory=dict)  #: times by message size, of each run
 
     @property
     def key(self) -> tuple:
@@ -122,22 +120,12 @@ class Source:
             sizes = self.curves.setdefault(run, {})
             sizes.setdefault(int(row["size_bytes"]), []).append(value)
         elif variable := _collective(row):
-            times = self.collectives.setdefault((path, variable), {})
-            times.setdefault(row["variable"], []).append(value)
+            self.add("collectives", variable, value)
         elif named := _single(row):
             self.add(*named)
         else:
             return
         self.entry["path"] = self.entry["path"] or path
-
-    def finish(self) -> None:
-        """Add the values of curves and collectives, whose rows are complete."""
-        for sizes in self.curves.values():
-            _add_curve(self, sizes)
-        for (_, variable), times in self.collectives.items():
-            best = next(name for name in TIMES if name in times)
-            for value in times[best]:
-                self.add("collectives", variable, value)
 
 
 def rows(path: Path) -> Iterator[dict]:
@@ -155,7 +143,8 @@ def sources(table: Iterable[dict]) -> list[Source]:
             source = _source(row, effect)
             known.setdefault(source.key, source).read(row)
     for source in known.values():
-        source.finish()
+        for sizes in source.curves.values():
+            _add_curve(source, sizes)
     return [source for source in known.values() if source.values]
 
 
@@ -238,16 +227,15 @@ def _gbps(size: int, microseconds: float) -> float:
 
 def _collective(row: dict) -> str:
     """Our variable of a collective on all processes of several nodes; '' for none."""
-    match = COLLECTIVE.match(row["benchmark"])
+    match = COLLECTIVE.fullmatch(row["benchmark"])
     several = row["processes"] and row["nodes"] not in ("", "1")
-    if match is None or not several or row["variable"] not in TIMES or row["scope"] != "collective":
+    if match is None or not several or row["scope"] != "collective":
         return ""
     name = match[1].lower()
-    if name == "barrier":
-        return f"barrier_{row['processes']}"
-    if row["size_bytes"] not in SIZES:
+    size = SIZES.get(row["size_bytes"], "")
+    if (not size and name != "barrier") or not TIME.fullmatch(f"{name} {row['variable']}"):
         return ""
-    return f"{name}_{SIZES[row['size_bytes']]}_{row['processes']}"
+    return "_".join(filter(None, [name, size, row["processes"]]))
 
 
 def _single(row: dict) -> tuple[str, str, float] | None:
