@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 
 import pytest
 import yaml
@@ -228,3 +229,17 @@ def test_variables_that_machines_bound_count_as_judged():
     measured = case({"startup_latency": 18, "unknown": 1}, instance_type="c5n.18xlarge")
     bounded = judge.beside_machines(entries.load().values(), measured)
     assert list(bounded) == ["startup_latency"]
+
+
+def test_the_page_has_a_strip_with_each_source_on_hover(command, tmp_path):
+    site(tmp_path)
+    database = store(tmp_path / "results.db", session("session_lab"))
+    page = tmp_path / "page.html"
+    assert command("report", "--database", database, "--output", page)[0] == 0
+    html = page.read_text()
+    assert "<h2>Machines like this one</h2>" in html and "lab:native" in html
+    assert re.search(r"<title>[\d.]+ us: aws/aws-parallelcluster \(c5n.18xlarge", html)
+    assert re.search(r'class="beyond" cx="[\d.]+%"[^>]*><title>8.48 us here with mpich', html)
+    site(tmp_path, link_type="software")
+    command("report", "--database", database, "--output", page)
+    assert "Machines like this one" not in page.read_text()
