@@ -37,7 +37,7 @@ def tables(partitions: Mapping[str, Partition], session: Session | None) -> list
     if session is not None:
         for _, case in measured_cases(session, partitions):
             cases[case.partition].append(case)
-    return [_table(partition, cases[name]) for name, partition in partitions.items()]
+    return list(map(_table, partitions.values(), cases.values()))
 
 
 def _table(partition: Partition, cases: list[Measured]) -> Table:

@@ -26,39 +26,30 @@ def strips(tables: Iterable[Table]) -> list[dict]:
 def _strip(row: Row) -> dict:
     """A row's dots and interval, by their places on a logarithmic scale."""
     alike, unit = row.alike, row.alike.subject.unit
-    others, here = [], []
+    marks: list[tuple[float, str, str]] = []
     for source, runs in alike.figures.items():
         value = statistics.median(runs)
-        others.append((value, f"{rounded(value)} {unit}: {source}"))
+        marks.append((value, "other", f"{rounded(value)} {unit}: {source}"))
     for environ, value in row.here.items():
-        here.append((value, f"{rounded(value)} {unit} here with {environ}: {alike.place(value)}"))
-    ends = [end for end in (alike.least, alike.most) if 0 < end < math.inf]
-    logs = [math.log(value) for value, _ in (*others, *here) if value > 0]
-    logs += map(math.log, ends)
+        kind = "here"
+        if alike.deviates(value):
+            kind = "beyond"
+        text = f"{rounded(value)} {unit} here with {environ}: {alike.place(value)}"
+        marks.append((value, kind, text))
+    # A side that is not judged is open: its end is 0 or infinite.
+    values = [alike.least, alike.most, *next(zip(*marks))]
+    logs = [math.log(value) for value in values if 0 < value < math.inf]
     low, reach = min(logs), max(logs) - min(logs) or 1
 
     def place(value: float) -> float:
-        share = (math.log(value) - low) / reach
-        return round(FIRST + (LAST - FIRST) * share, 2)
+        if not 0 < value < math.inf:
+            return 100 * (value > 0)
+        return round(FIRST + (LAST - FIRST) * (math.log(value) - low) / reach, 2)
 
-    band = None
-    if not alike.why:
-        left, right = 0.0, 100.0  # a side that is not judged is open
-        if alike.least:
-            left = place(alike.least)
-        if alike.most < math.inf:
-            right = place(alike.most)
-        band = (left, right - left)
-    dots = []
-    for kind, named in (("other", others), ("here", here)):
-        for value, text in named:
-            if value > 0:
-                if kind == "here" and alike.deviates(value):
-                    kind = "beyond"
-                dots.append({"x": place(value), "text": text, "kind": kind})
+    left, right = place(alike.least), place(alike.most)
     return {
         "alike": alike,
-        "dots": dots,
-        "band": band,
+        "dots": [{"x": place(value), "kind": kind, "text": text} for value, kind, text in marks],
+        "band": not alike.why and (left, right - left),
         "here": " | ".join(dict.fromkeys(map(rounded, row.here.values()))),
     }
