@@ -8,10 +8,12 @@ import re
 import pytest
 import yaml
 
+from nearmetal import results
 from nearmetal.cli import main
-from nearmetal.expectations import judge, machines
+from nearmetal.expectations import machines
 from nearmetal.expectations.judge import Measured, Place
 from nearmetal.expectations.machines import FAMILY, LINK, MACHINE, Fingerprint, Known, Subject
+from nearmetal.judge.expected import Expectations
 from tests.support.recorded import session, store
 
 STARTUP = Subject("pingpong", "startup_latency")
@@ -223,12 +225,14 @@ def test_the_table_stands_before_and_after_a_run(command, tmp_path):
     assert startup["least"] < 17 < startup["most"] and startup["from"][0]["path"]
 
 
-def test_variables_that_machines_bound_count_as_judged():
-    from nearmetal.expectations import entries
-
-    measured = case({"startup_latency": 18, "unknown": 1}, instance_type="c5n.18xlarge")
-    bounded = judge.beside_machines(entries.load().values(), measured)
-    assert list(bounded) == ["startup_latency"]
+def test_variables_that_machines_bound_count_as_judged(monkeypatch, tmp_path):
+    monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", str(tmp_path))
+    site(tmp_path)
+    recorded = results.parse_session(session("session_lab"), "here")
+    bounded = Expectations.of("lab").bounded(recorded)
+    for case in recorded.measured:
+        if case.partition == "native":
+            assert {"startup_latency", "latency_1KiB"} <= bounded[case.where]
 
 
 def test_the_page_has_a_strip_with_each_source_on_hover(command, tmp_path):
