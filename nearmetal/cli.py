@@ -70,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
     _doctor(commands)
     _compare(commands)
     _expect(commands)
+    _like(commands)
     _baseline(commands)
     _gate(commands)
     _explain(commands)
@@ -308,6 +309,24 @@ def _expect(commands) -> None:
     expect.add_argument("--session", metavar="ID", help="this session: its id, or its beginning")
     _database(expect)
     expect.add_argument(cli_errors.OPTION, action="store_true", help=cli_errors.HELP)
+
+
+def _like(commands) -> None:
+    like = commands.add_parser(
+        "like",
+        help="a partition beside published figures of machines like it",
+        epilog=EPILOG,
+        description="Prints what repositories published of the same instance type, else of the "
+        "same processor and NIC, else of the same link: the range, the interval that holds 95 % "
+        "of further machines, and the sources. The newest session's values stand beside them; "
+        "without a session, these are others' figures alone.",
+    )
+    like.set_defaults(run="like.run", system=None)
+    like.add_argument("place", metavar="SYSTEM[:PARTITION]", help="a system, or one partition")
+    like.add_argument("--session", metavar="ID", help="this session: its id, or its beginning")
+    like.add_argument("--json", type=Path, metavar="FILE", help="write the table for programs")
+    _database(like)
+    like.add_argument(cli_errors.OPTION, action="store_true", help=cli_errors.HELP)
 
 
 def _baseline(commands) -> None:

@@ -3,27 +3,18 @@
 from collections.abc import Iterator
 
 from nearmetal import results
-from nearmetal.errors import NearmetalError
 from nearmetal.expectations import entries, judge
 from nearmetal.expectations.entries import Expectation
 from nearmetal.expectations.expression import Names, UnknownValue
-from nearmetal.judge.expected import Expectations, Partition, displayed, read_partitions
+from nearmetal.judge.expected import Expectations, Partition, displayed, partitions_at
 from nearmetal.results import Session, place
-from nearmetal.util import suggest
 from nearmetal.util.text import rounded
 
 
 def run(arguments) -> int:
     """List what is expected of a system or partition; with --judge, what deviates from it."""
-    system, _, wanted = arguments.place.partition(":")
-    partitions = read_partitions(system)
-    if wanted and wanted not in partitions:
-        raise NearmetalError(
-            f"{system}: {suggest.unknown_value('the partition', wanted, partitions)}. Fix: correct "
-            "it, or describe the partition in the system's file"
-        )
-    if wanted:
-        partitions = {wanted: partitions[wanted]}
+    system = arguments.place.partition(":")[0]
+    partitions = partitions_at(arguments.place)
     if arguments.judge or arguments.session:
         session = results.load_session(arguments.database, system, arguments.session)
         return _judge(session, Expectations(partitions))

@@ -15,11 +15,13 @@ from nearmetal.commands.common import (
     write,
 )
 from nearmetal.compare import published
+from nearmetal.errors import NearmetalError
 from nearmetal.fleet.swept import newest_sweeps
 from nearmetal.judge import history
 from nearmetal.judge.baseline import BaselineError
 from nearmetal.judge.campaign import Campaign
-from nearmetal.judge.expected import numbers_of
+from nearmetal.judge.expected import numbers_of, read_partitions
+from nearmetal.judge.like import Table, tables
 from nearmetal.judge.verdict import GateReport, Verdict
 from nearmetal.report import index, page
 from nearmetal.results import Session
@@ -68,8 +70,20 @@ def _write(arguments, sessions: list[Session], path: Path) -> tuple[GateReport |
     changes, figures = history.change_points(sessions), published.load()
     numbers = functools.partial(numbers_of, sessions[-1].system)
     sweeps = newest_sweeps(arguments.database, sessions, warn)
-    save(path, page.render(sessions, report, changes, figures, numbers=numbers, fleet=sweeps))
+    subject = sessions[-1] if report is None else report.session
+    html = page.render(
+        sessions, report, changes, figures, numbers=numbers, fleet=sweeps, like=_like(subject)
+    )
+    save(path, html)
     return report, missing
+
+
+def _like(session: Session) -> list[Table]:
+    """The session beside machines like it; [] where no file describes the system."""
+    try:
+        return tables(read_partitions(session.system), session)
+    except NearmetalError:  # a note of the gate says it
+        return []
 
 
 def save(path: Path, html: str) -> None:

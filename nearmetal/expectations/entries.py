@@ -39,8 +39,12 @@ DERIVED = ("core_gflops", "nic_gbps", "carrier_mtu", "core_threads", "modules_gb
 OF_REPEATS = ("least_sample", "most_sample")
 #: The judged variable, and these.
 JUDGED = ("value", *OF_REPEATS)
+#: Ends of the interval of published figures of machines like this one (machines.py).
+OF_MACHINES = ("like_least", "like_most")
+#: A text, for sentences: how many figures there are, and of what.
+LIKE = "like"
 #: All of these.
-NUMBERS = (*OF_EXTRAS, *FACTS, *DERIVED, *JUDGED)
+NUMBERS = (*OF_EXTRAS, *FACTS, *DERIVED, *JUDGED, *OF_MACHINES, LIKE)
 #: Keys of bounds, and the word that drops one.
 BOUNDS, NONE = ("least", "most"), "none"
 #: Fix of a name that is not known.
@@ -102,6 +106,11 @@ class Expectation:
     def of_session(self) -> bool:
         """Whether it is judged after the run, as one that needs other cases is."""
         return bool(self.others) or self.after_the_run
+
+    @property
+    def of_machines(self) -> bool:
+        """Whether its bounds are of machines like the case's."""
+        return any(bound.names & set(OF_MACHINES) for bound in self.bounds)
 
     @property
     def plain(self) -> bool:

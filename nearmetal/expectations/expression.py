@@ -48,6 +48,7 @@ class Names:
 
     numbers: Mapping[str, object] = field(default_factory=dict)  #: by name; texts have no value
     own: Mapping[str, float] = field(default_factory=dict)  #: the case's variables
+    texts: Mapping[str, str] = field(default_factory=dict)  #: for sentences alone
 
     def number(self, name: str) -> float:
         """Raises UnknownValue."""
@@ -115,7 +116,7 @@ class Sentence:
         for part in self.parts:
             if isinstance(part, Expression):
                 try:
-                    part = rounded(part.value(names))
+                    part = names.texts.get(part.text) or rounded(part.value(names))
                 except UnknownValue:
                     part = "?"
             text += part

@@ -14,12 +14,13 @@ from nearmetal.expectations.entries import (
     EXTRAS,
     FACTS,
     JUDGED,
+    LIKE,
     OF_REPEATS,
     Expectation,
     ExpectationError,
     Other,
 )
-from nearmetal.expectations.expression import Expression, Names, UnknownValue
+from nearmetal.expectations.expression import LARGEST, Expression, Names, UnknownValue
 from nearmetal.expectations.known import ANY
 from nearmetal.util.text import rounded
 
@@ -467,6 +468,8 @@ def judgements(
                 if text.isdecimal():
                     medians[name] = float(text)
             names = _names(case, {**numbers, **medians}, variable)
+            if expectation.of_machines:
+                names = _with_machines(names, case, variable)
             try:
                 sentence = _beyond(expectation, names)
             except UnknownValue:
@@ -515,6 +518,20 @@ def _others(
         cases, medians[name] = measured
         beside.append((read, cases))
     return medians, tuple(beside)
+
+
+def _with_machines(names: Names, case: Measured, variable: str) -> Names:
+    """The names, with what machines like the case's give."""
+    # Not at the top: SciPy takes a while, and no check needs it.
+    from nearmetal.expectations import machines
+
+    alike = machines.of_case(case, variable)
+    if alike is None or alike.why:
+        return names
+    ends = {"like_least": alike.least, "like_most": min(alike.most, LARGEST)}
+    return replace(
+        names, numbers={**names.numbers, **ends}, texts={LIKE: alike.beside(case.values[variable])}
+    )
 
 
 def _beyond(expectation: Expectation, names: Names) -> str:

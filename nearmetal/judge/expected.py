@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from nearmetal.compare import nearness
 from nearmetal.errors import NearmetalError
-from nearmetal.expectations import entries, judge, known, odd
+from nearmetal.expectations import entries, judge, known, machines, odd
 from nearmetal.expectations.entries import Expectation
 from nearmetal.expectations.expression import Names
 from nearmetal.expectations.judge import Deviation, Judgement, Measured, Place
@@ -16,7 +16,7 @@ from nearmetal.judge.without_baseline import Bounded
 from nearmetal.model import naming
 from nearmetal.results import Case, Session
 from nearmetal.site.system import NotDescribed, System
-from nearmetal.util.suggest import shorten
+from nearmetal.util import suggest
 
 
 class Partition:
@@ -72,6 +72,20 @@ def read_partitions(system: str) -> dict[str, Partition]:
     for described in site.partitions:
         partitions[described["name"]] = Partition(site, described, shipped)
     return partitions
+
+
+def partitions_at(place: str) -> dict[str, Partition]:
+    """The partitions of SYSTEM, or the one of SYSTEM:PARTITION. Raises NearmetalError."""
+    system, _, wanted = place.partition(":")
+    partitions = read_partitions(system)
+    if not wanted:
+        return partitions
+    if wanted not in partitions:
+        raise NearmetalError(
+            f"{system}: {suggest.unknown_value('the partition', wanted, partitions)}. Fix: correct "
+            "it, or describe the partition in the system's file"
+        )
+    return {wanted: partitions[wanted]}
 
 
 def numbers_of(system: str) -> nearness.Numbers:
@@ -147,13 +161,27 @@ class Expectations:
         known what deviates, the session is incomplete.
         """
         session = report.session
-        verdicts = with_deviations(report, self.deviations(session))
+        verdicts = self._with_places(session, with_deviations(report, self.deviations(session)))
         # Nothing passes silently: without its expectations a session is not clean.
         if self.broken:
             reason = f"the session was not held against expectations: {self.broken}"
             verdicts.append(Verdict.incomplete(reason, reference=EXPECTATION))
         note = self.note or self._not_described(session)
         return replace(report, verdicts=worst_first(verdicts)).noting(note)
+
+    def _with_places(self, session: Session, verdicts: list[Verdict]) -> list[Verdict]:
+        """The verdicts. Those that judge nothing say where the value is among published figures."""
+        cases = {case.where: each for case, each in measured_cases(session, self.partitions)}
+        placed = []
+        for verdict in verdicts:
+            case, value = cases.get(verdict.where), verdict.value
+            if verdict.name == "not judged" and case is not None and value is not None:
+                alike = machines.of_case(case, verdict.variable)
+                if alike is not None:
+                    beside = f"{alike.described()}, {alike.place(value)} than this one"
+                    verdict = replace(verdict, reason=f"{verdict.reason}; {beside}")
+            placed.append(verdict)
+        return placed
 
     def _not_described(self, session: Session) -> str:
         """A note on the measured partitions and environments that the file does not describe."""
@@ -165,7 +193,7 @@ class Expectations:
         if not missing or not self.partitions:
             return ""
         return (
-            f"not held against expectations: {shorten(sorted(missing))}, which the file of "
+            f"not held against expectations: {suggest.shorten(sorted(missing))}, which the file of "
             f"{session.system} does not describe now"
         )
 

@@ -27,8 +27,10 @@ from nearmetal.compare import nearness, published_ratios, scaling, side_by_side
 from nearmetal.compare.published import Figure
 from nearmetal.errors import NearmetalError
 from nearmetal.fleet.render import Swept
+from nearmetal.judge.like import Table
 from nearmetal.report import fleet as fleet_page
 from nearmetal.report import history, network, overview, summary, variables
+from nearmetal.report import like as strips
 from nearmetal.results import Session
 from nearmetal.util import sanitize
 
@@ -57,6 +59,7 @@ def render(
     figures,
     numbers=None,
     fleet: Mapping[str, Sequence[Swept]] | None = None,
+    like: Sequence[Table] = (),
 ) -> str:
     """The report as HTML. Raises ReportError.
 
@@ -66,6 +69,7 @@ def render(
     :arg figures: published figures.
     :arg numbers: gives extras that are numbers, by partition, for sessions without a native link.
     :arg fleet: sweeps of all nodes, by the id of their session; the newest session's are shown.
+    :arg like: the partitions beside published figures of machines like them.
     """
     # What sessions, documents and other people's checks say is text of strangers.
     changes, figures = sanitize.every(list(changes)), sanitize.every(list(figures))
@@ -130,6 +134,7 @@ def render(
         causes=causes,
         disturbed=side_by_side.disturbed(subject),
         nearness=near,
+        like=strips.strips(like),
         ratios=published_ratios.beside(subject, figures),
         columns=columns,
         all_columns=all_columns,
