@@ -470,7 +470,11 @@ def _gate(commands) -> None:
         help="share of alpha that each of these gets, relative to 1 for the others, such as "
         "'hpcc=0.1'; may be repeated",
     )
-    gate.add_argument("--all", action="store_true", help="print what is ok as well")
+    gate.add_argument(
+        "--all",
+        action="store_true",
+        help="print what is ok or not judged as well; also in JUnit and Markdown",
+    )
     gate.add_argument(
         "--alert",
         type=shlex.split,

@@ -92,11 +92,15 @@ def _write(arguments, reports: list[GateReport], code: int) -> None:
         reports = [replace(reports[0], ended=code)]
     for path, text_of in (
         (arguments.json, lambda: _document(reports, code)),
-        (arguments.junit, lambda: render.junit(reports)),
-        (arguments.markdown, lambda: "\n".join(map(render.markdown, reports))),
+        (arguments.junit, lambda: render.junit(reports, arguments.all)),
+        (arguments.markdown, lambda: _comment(reports, arguments.all)),
         (arguments.openmetrics, lambda: render.openmetrics(reports, numbers_of)),
     ):
         write(path, text_of)
+
+
+def _comment(reports: list[GateReport], every: bool) -> str:
+    return "\n".join(render.markdown(report, every) for report in reports)
 
 
 def _document(reports: list[GateReport], code: int) -> str:

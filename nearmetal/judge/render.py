@@ -20,6 +20,7 @@ from nearmetal.judge.verdict import (
     MEASURED_AGAIN,
     RECORDED,
     UNCHANGED,
+    UNJUDGED,
     VERDICT_NAMES,
     GateReport,
     Likely,
@@ -35,7 +36,9 @@ FORMAT = 2
 #: Keys of the JSON document that differ from the names of a verdict's attributes.
 KEYS = {"environ": "environment", "name": "verdict"}
 #: Verdicts whose variables the table leaves out.
-QUIET = UNCHANGED
+QUIET = (*UNCHANGED, UNJUDGED)
+#: Reasons of variables that are not judged, in the outputs for people: the most common ones.
+COMMON = 3
 #: Attributes of a verdict that the document leaves out: they steer `--confirm`.
 INTERNAL = ("fresh", "better", "later", "set_aside", "of_repeats", "pooled")
 #: Most likely causes in the outputs for people.
@@ -59,6 +62,7 @@ ADVICE = {
     "disturbed": "disturbed: end what disturbs the nodes, and run these checks again",
     "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these until decided",
     "improved": "improved: `nearmetal baseline record` makes that the new standard",
+    UNJUDGED: "not judged: without a reference; --all prints these variables",
 }
 
 
@@ -79,11 +83,18 @@ def readable(output):
 
 
 def headline(report: GateReport) -> str:
+    summary = report.known or SUMMARY[report.verdict]
+    if report.mostly_unjudged:
+        summary += "; less than half of the variables are judged"
+    return f"{summary}: {counted(report.verdicts) or 'nothing was judged'}"
+
+
+def counted(verdicts: Iterable[Verdict]) -> str:
+    """`2 regressed, 4 not judged, 30 ok`."""
     counts = dict.fromkeys(VERDICT_NAMES, 0)
-    for verdict in report.verdicts:
+    for verdict in verdicts:
         counts[verdict.name] += 1
-    counted = [f"{count} {name}" for name, count in counts.items() if count]
-    return f"{SUMMARY[report.verdict]}: {', '.join(counted) or 'nothing was judged'}"
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
 def subject(report: GateReport) -> str:
@@ -179,15 +190,9 @@ def table_of_causes(report: GateReport) -> str:
     return tabulate(rows, CAUSES, disable_numparse=True, maxcolwidths=widths)
 
 
-def reasons(report: GateReport) -> list[str]:
+def reasons(report: GateReport, every: bool) -> list[str]:
     """Lines below the table: each reason with its variables, changed facts, advice and notes."""
-    grouped: dict[str, list[str]] = {}
-    for verdict in report.verdicts:
-        if verdict.reason:
-            variable = " ".join(filter(None, [*verdict.where, verdict.variable]))
-            grouped.setdefault(f"{verdict.name}: {verdict.reason}", []).append(variable)
-    lines = [f"{reason} ({shorten(variables)})" for reason, variables in grouped.items()]
-    lines += _changed_facts(report)
+    lines = [*_of_variables(report, every), *_changed_facts(report)]
     names = set()
     for verdict in report.verdicts:
         # Where `--confirm` has ended, or needs a baseline, it is no advice.
@@ -198,6 +203,28 @@ def reasons(report: GateReport) -> list[str]:
         if name in names:
             lines.append(text)
     return [*lines, *report.notes]
+
+
+def _of_variables(report: GateReport, every: bool) -> list[str]:
+    """A line for each reason of a verdict, with its variables."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for verdict in report.verdicts:
+        if verdict.reason:
+            variable = " ".join(filter(None, [*verdict.where, verdict.variable]))
+            grouped.setdefault((verdict.name, verdict.reason), []).append(variable)
+    rest: list[str] = []
+    if not every:
+        # Beside machines like this one, each variable that is not judged has its own reason.
+        folded = [key for key in grouped if key[0] == UNJUDGED]
+        folded.sort(key=lambda key: -len(grouped[key]))
+        for key in folded[COMMON:]:
+            rest += grouped.pop(key)
+    lines = []
+    for (name, reason), variables in grouped.items():
+        lines.append(f"{name}: {reason} ({shorten(variables)})")
+    if rest:
+        lines.append(f"{UNJUDGED}: {len(rest)} more, for other reasons ({shorten(rest)})")
+    return lines
 
 
 def _changed_facts(report: GateReport) -> list[str]:
@@ -222,7 +249,10 @@ def _disturbed(report: GateReport) -> list[str]:
 
 @readable
 def table(report: GateReport, every: bool = False) -> str:
-    """Table for a terminal: variables that are not ok, or all variables."""
+    """Table for a terminal.
+
+    :arg every: print what is ok or not judged as well.
+    """
     blocks = ["\n".join([headline(report), subject(report), *_disturbed(report)])]
     rows = []
     for verdict in report.verdicts:
@@ -233,7 +263,7 @@ def table(report: GateReport, every: bool = False) -> str:
         blocks.append(tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment))
     if report.causes:
         blocks.append("\n".join(["likely causes:", *likely(report)]))
-    blocks.append("\n".join(reasons(report)))
+    blocks.append("\n".join(reasons(report, every)))
     return "\n\n".join(filter(None, blocks))
 
 
@@ -309,9 +339,12 @@ def _entry(verdict: Verdict) -> dict:
     return entry
 
 
-def junit(reports: Sequence[GateReport]) -> str:
-    """JUnit XML: regressed is a failure, incomplete an error, not judged and xfail skipped."""
-    suites = list(map(_suite, reports))
+def junit(reports: Sequence[GateReport], every: bool = False) -> str:
+    """JUnit XML: regressed is a failure, incomplete an error, not judged and xfail skipped.
+
+    :arg every: list each variable that is not judged; else one case counts them.
+    """
+    suites = [_suite(report, every) for report in reports]
     root = suites[0]
     if len(suites) > 1:
         root = ElementTree.Element("testsuites")
@@ -321,7 +354,7 @@ def junit(reports: Sequence[GateReport]) -> str:
 
 
 @readable
-def _suite(report: GateReport) -> ElementTree.Element:
+def _suite(report: GateReport, every: bool) -> ElementTree.Element:
     kinds = {
         "regressed": "failure",
         "deviates": "failure",
@@ -329,9 +362,13 @@ def _suite(report: GateReport) -> ElementTree.Element:
         "disturbed": "error",
         "inconclusive": "error",
         "xfail": "skipped",
-        "not judged": "skipped",
+        UNJUDGED: "skipped",
     }
-    outcomes = [kinds.get(verdict.name) for verdict in report.verdicts]
+    listed = [verdict for verdict in report.verdicts if every or verdict.name != UNJUDGED]
+    outcomes = [kinds.get(verdict.name) for verdict in listed]
+    folded = len(listed) < len(report.verdicts)
+    if folded:
+        outcomes.append("skipped")
     suite = ElementTree.Element(
         "testsuite",
         name=f"nearmetal gate {report.session.system}",
@@ -343,7 +380,7 @@ def _suite(report: GateReport) -> ElementTree.Element:
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in (("exit_code", report.exit_code), ("confirmed", _yes(report.confirmed))):
         ElementTree.SubElement(properties, "property", name=name, value=str(value))
-    for verdict in report.verdicts:
+    for verdict in listed:
         case = ElementTree.SubElement(
             suite,
             "testcase",
@@ -355,6 +392,12 @@ def _suite(report: GateReport) -> ElementTree.Element:
             numbers = ", ".join(filter(None, row(verdict)[5:]))
             message = f"{verdict.name}: {verdict.reason or numbers}"
             ElementTree.SubElement(case, kind, message=message)
+    if folded:
+        case = ElementTree.SubElement(
+            suite, "testcase", name=UNJUDGED, classname=report.session.system
+        )
+        message = f"{report.without_reference}: `nearmetal gate --all` lists them"
+        ElementTree.SubElement(case, "skipped", message=message)
     return suite
 
 
@@ -369,12 +412,15 @@ def escaped(text) -> str:
 
 
 @readable
-def markdown(report: GateReport) -> str:
+def markdown(report: GateReport, every: bool = False) -> str:
     """Comment for a merge request: the headline, variables that are not ok, and the others in a
-    closed block."""
-    quiet = (*QUIET, "not judged", "xfail")
-    loud = [verdict for verdict in report.verdicts if verdict.name not in quiet]
-    rest = [verdict for verdict in report.verdicts if verdict.name in quiet]
+    closed block.
+
+    :arg every: all variables stand in the open.
+    """
+    quiet = (*QUIET, "xfail")
+    loud = [verdict for verdict in report.verdicts if every or verdict.name not in quiet]
+    rest = [verdict for verdict in report.verdicts if not every and verdict.name in quiet]
     lines = [
         f"### Nearmetal: {headline(report)}",
         "",
@@ -387,11 +433,11 @@ def markdown(report: GateReport) -> str:
     ]
     if report.causes:
         lines += ["", "Likely causes:", "", *_listed(likely(report))]
-    lines += ["", *_listed(reasons(report))]
+    lines += ["", *_listed(reasons(report, every))]
     if rest:
         lines += [
             "",
-            f"<details><summary>{len(rest)} more</summary>",
+            f"<details><summary>{counted(rest)}</summary>",
             "",
             *_markdown_table(rest),
             "",

@@ -22,6 +22,8 @@ VERDICT_NAMES = (
 )
 #: Why a variable is XFAIL, in a case that failed by another one.
 EXPECTED = "it misses its reference as expected"
+#: The verdict on a variable without a usable reference.
+UNJUDGED = "not judged"
 #: Verdicts on a variable that changed.
 CHANGED = ("regressed", "improved")
 #: Verdicts on a variable that did not.
@@ -259,6 +261,40 @@ class GateReport:
             return "incomplete"
         # A session of which nothing was judged is not clean.
         return "clean" if names & {"ok", "improved", "watched"} else "incomplete"
+
+    @property
+    def variables(self) -> int:
+        """Number of variables."""
+        return sum(bool(verdict.variable) for verdict in self.verdicts)
+
+    @property
+    def unjudged(self) -> list[Verdict]:
+        """The verdicts on variables without a usable reference."""
+        return [verdict for verdict in self.verdicts if verdict.name == UNJUDGED]
+
+    @property
+    def known(self) -> str:
+        """What a clean session shows, where not all of its variables were judged; else ''."""
+        if self.verdict != "clean" or not self.unjudged:
+            return ""
+        names = [verdict.name for verdict in self.verdicts]
+        within = sum(map(names.count, ("improved", *UNCHANGED)))
+        return f"no deviation in {within} of {self.variables} variables"
+
+    @property
+    def mostly_unjudged(self) -> bool:
+        """Whether less than half of the variables are judged."""
+        return 2 * len(self.unjudged) > self.variables
+
+    @property
+    def without_reference(self) -> str:
+        """`42 have no reference`, of the variables that are not judged."""
+        verb, reference = "have", "reference"
+        if len(self.unjudged) == 1:
+            verb = "has"
+        if any(verdict.reference in RECORDED for verdict in self.unjudged):
+            reference = "usable reference"  # a baseline may be too noisy
+        return f"{len(self.unjudged)} {verb} no {reference}"
 
     @property
     def exit_code(self) -> int:

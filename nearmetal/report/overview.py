@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from nearmetal.compare import side_by_side
 from nearmetal.compare.index import Index
-from nearmetal.judge.verdict import BASELINE
+from nearmetal.judge.verdict import BASELINE, UNJUDGED
 from nearmetal.report import summary
 from nearmetal.results import base_first
 
@@ -52,6 +52,9 @@ def headline(report, session) -> dict:
     else:
         title = _title(report)
         symbol, word = CAMPAIGN.get(report.verdict, CAMPAIGN["incomplete"])
+        # Green would say that all is well.
+        if report.verdict == "clean" and report.mostly_unjudged:
+            symbol, word = SYMBOLS[UNJUDGED], "not-judged"
         sentences = list(_sentences(report))
     if session.failures:
         cases = len(session.cases)
@@ -60,7 +63,9 @@ def headline(report, session) -> dict:
 
 
 def _title(report) -> str:
-    """The verdict in a word or two."""
+    """The verdict in a word or two; what is known, where not all variables were judged."""
+    if report.known:
+        return report.known[0].upper() + report.known[1:]
     if report.verdict != "incomplete":
         return report.verdict.capitalize()
     names = {verdict.name for verdict in report.verdicts}
@@ -73,26 +78,31 @@ def _title(report) -> str:
 def _sentences(report) -> Iterator[str]:
     """Sentences on what got worse and the worst of it, on the other verdicts, and references."""
     counts: Counter[str] = Counter()
-    total = 0
     references: dict[str, None] = {}
     for verdict in report.verdicts:
         counts[verdict.name] += 1
-        if verdict.variable:
-            total += 1
+        if verdict.variable and verdict.name != UNJUDGED:
             references[verdict.reference] = None
+    if report.known:
+        yield f"{report.without_reference}."
+    if report.mostly_unjudged:
+        yield "Less than half of the variables are judged."
     if counts["deviates"]:
         yield f"{_variables(counts['deviates'])} beyond what one may expect."
     if counts["regressed"]:
-        yield f"{counts['regressed']} of {_variables(total)} got worse."
+        yield f"{counts['regressed']} of {_variables(report.variables)} got worse."
         worst = _largest(report, "regressed")
         yield f"Most: {_change(worst)}."
-    elif counts["ok"] + counts["improved"]:
+    elif counts["ok"] + counts["improved"] and not report.known:
         yield f"None of {_variables(counts['ok'] + counts['improved'])} got worse."
     undecided = _largest(report, "inconclusive")
     if undecided is not None:
         low, high = map(summary.percent, undecided.interval)
         yield f"Undecided: {_change(undecided)} (95 % interval {low} to {high})."
-    others = [f"{counts[name]} {name}" for name in SYMBOLS if counts[name] and name != "regressed"]
+    counted = {"regressed"}
+    if report.known:
+        counted |= {UNJUDGED, "ok"}
+    others = [f"{counts[name]} {name}" for name in SYMBOLS if counts[name] and name not in counted]
     if others:
         yield f"{', '.join(others)}."
     # A full baseline goes without saying.

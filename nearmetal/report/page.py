@@ -14,7 +14,7 @@ import gzip
 import hashlib
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -29,7 +29,7 @@ from nearmetal.errors import NearmetalError
 from nearmetal.fleet.render import Swept
 from nearmetal.judge.like import Table
 from nearmetal.report import fleet as fleet_page
-from nearmetal.report import history, network, overview, summary, variables
+from nearmetal.report import history, network, overview, plots, summary, variables
 from nearmetal.report import like as strips
 from nearmetal.results import Session
 from nearmetal.util import sanitize
@@ -111,9 +111,10 @@ def render(
     over_time = collector.plot(changes)
     rows = collector.rows(over_time, changes)
     facts, all_facts = collector.facts()
+    every_plot = itertools.chain.from_iterable(drawn.values())
     data = {
         "partitions": collector.partitions(all_columns["overhead"]),
-        "plots": list(itertools.chain.from_iterable(drawn.values())),
+        "plots": [plot for plot in every_plot if plot["drawn"]],
         "history": over_time,
         "fleet": maps,
         "fleet_past": past,
@@ -232,7 +233,7 @@ def environment() -> jinja2.Environment:
         number=summary.number,
         named=summary.named,
         code=_code,
-        places=_places,
+        places=plots.places,
     )
     return environment
 
@@ -247,12 +248,6 @@ def _shown(value):
 def _code(text: str) -> markupsafe.Markup:
     """Escaped text, with parts between backticks as code."""
     return markupsafe.Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(markupsafe.escape(text))))
-
-
-def _places(lines: Iterable[Mapping]) -> Iterator:
-    """The places on the x axis of a plot's lines."""
-    for line in lines:
-        yield from line["x"]
 
 
 @functools.cache

@@ -2,13 +2,14 @@
 
 A plot is a dictionary that the page's script draws and the template writes as a table: {id, title,
 x: {title, kind}, y: {title, log}, lines: [{partition, stack, unit, session, x, y, low, high, n}],
-marks: [...], places: of the marks, bends: [...]}. Each y is a median of samples (summary.py). Each
-mark is a published figure (`mark`), and each bend a published message size (`bend`).
+marks: [...], places: of the marks, bends: [...], drawn}. Each y is a median of samples
+(summary.py). Each mark is a published figure (`mark`), and each bend a published message size
+(`bend`). What is not `drawn` is a table alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nearmetal.compare import published
@@ -43,11 +44,19 @@ def plot(
         "marks": list(marks),
         "places": list(dict.fromkeys(mark["place"] for mark in marks)),
         "bends": list(bends),
+        # A line through a single place shows nothing: the value stands in the table.
+        "drawn": len(set(places(lines))) != 1,
     }
     # The page says how many lines are left out.
     if len(lines) > MOST_LINES:
         entry["all_lines"] = len(lines)
     return entry
+
+
+def places(lines: Iterable[Mapping]) -> Iterator:
+    """The places on the x axis of a plot's lines."""
+    for each in lines:
+        yield from each["x"]
 
 
 def line(
