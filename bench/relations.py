@@ -38,7 +38,10 @@ SIZES = {0: "", 8: "_8B", 65536: "_64KiB"}
 
 def is_relation(judgement: Judgement) -> bool:
     expectation = judgement.expectation
-    return bool(expectation.others or expectation.after_the_run) and not judgement.of_repeats
+    # Published figures are judged after the run, too.
+    if judgement.of_repeats or expectation.of_machines:
+        return False
+    return expectation.of_session
 
 
 def rows(judgements: Iterable[Judgement]) -> list[list]:
