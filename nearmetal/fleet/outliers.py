@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from nearmetal.fleet.model import Fit, median
+from nearmetal.fleet.model import Fit, median, some
 from nearmetal.fleet.repeats import Repeats
 from nearmetal.stats.plan import CAMPAIGN_ERROR, THRESHOLD
 from nearmetal.stats.ranks import QN_EFFICIENCY, SPREAD_EFFICIENCY, qn, spread
@@ -34,11 +34,15 @@ LEAST_ERROR = 1e-6
 MANY = 512
 #: Fewest members of a majority.
 LEAST = 3
-#: Number of the quickest links that show the tail of the noise.
-QUICKEST = 20
+#: Number of the quickest or of the slowest links that show the tail of the noise.
+EXTREMES = 20
 #: Power of the heaviest tail. Medians of three values whose tail falls with the third have 6 far
 #: out, and less where hundreds of links reach (`make bench-fleet`: "heavy tails").
 TAIL = 5.5
+#: Part of the links that show the tail of noise that only slows, or EXTREMES if these are more.
+TAIL_PART = 0.1
+#: Largest excess of a link that counts there, in medians: a faulty link must not hide itself.
+MOST_EXCESS = 4.0
 OUT, INTO, BOTH = "out", "in", "both"
 
 
@@ -279,8 +283,8 @@ def _quick(first: Suspect, second: Suspect, fit: Fit) -> bool:
 def _links(fit: Fit, named: set[int], error: float, each_way: bool) -> list[Suspect]:
     """Slow links between nodes that have no name yet.
 
-    Nothing makes a healthy link quicker than the model, so the quickest links show how far the
-    noise reaches. A link must be beyond it (`_reach`).
+    A link must be beyond the noise, as far as the quickest links show its reach (`_reach`), and as
+    far as the slow ones do (`slow_reach`): other traffic slows a link, and never makes it quicker.
     """
     noise, freedom = fit.noise
     residual = fit.residual
@@ -290,9 +294,12 @@ def _links(fit: Fit, named: set[int], error: float, each_way: bool) -> list[Susp
     count = int(np.isfinite(residual).sum())
     if count < LEAST:
         return []
+    shown = some(residual)
+    tail = max(EXTREMES, round(TAIL_PART * np.isfinite(shown).sum()))
     limit = max(
         -float(special.stdtrit(freedom, error / count)) * noise,
         _reach(-residual[residual < 0], error),
+        slow_reach(shown, error / count, tail, MOST_EXCESS),
         math.log1p(LEAST_OF_A_LINK),
     )
     direction = OUT if each_way else BOTH
@@ -305,6 +312,26 @@ def _links(fit: Fit, named: set[int], error: float, each_way: bool) -> list[Susp
     return _both_ways(suspects)
 
 
+def slow_reach(values: np.ndarray, chance: float, tail: int, most: float = math.inf) -> float:
+    """What a single value exceeds with this chance, by the slowest of these.
+
+    Their tail is taken for exponential, with the scale of their mean excess (Pickands, Statistical
+    inference using extreme order statistics, Annals of Statistics 3, 1975).
+
+    :arg tail: number of the slowest values.
+    :arg most: excess that counts, in medians of all excesses.
+    """
+    known = values[np.isfinite(values)].astype(float)
+    tail = min(tail, len(known) // 2)
+    if not tail:
+        return 0.0
+    slowest = np.partition(known, -tail - 1)[-tail - 1 :]
+    start = slowest[0]
+    excess = slowest[1:] - start
+    scale = np.minimum(excess, most * np.median(excess)).mean()
+    return float(start + scale * max(0.0, math.log(tail / len(known) / chance)))
+
+
 def _reach(quick: np.ndarray, error: float) -> float:
     """What the largest of as many values exceeds with this chance, by the tail of these, (n,).
 
@@ -312,15 +339,15 @@ def _reach(quick: np.ndarray, error: float) -> float:
     by the tail of the largest ones (Weissman, Estimation of parameters and large quantiles based on
     the k largest observations, JASA 73, 1978).
     """
-    if len(quick) <= QUICKEST:
+    if len(quick) <= EXTREMES:
         return float(quick.max(initial=0.0)) * error ** (-1 / TAIL)
-    largest = np.partition(quick, len(quick) - QUICKEST - 1)[-QUICKEST - 1 :].astype(float)
+    largest = np.partition(quick, len(quick) - EXTREMES - 1)[-EXTREMES - 1 :].astype(float)
     least, most = largest.min(), largest.max()
     if not least:
         return 0.0
-    index = float(np.log(largest / least).sum()) / QUICKEST
-    index *= 1 + 0.5 / math.sqrt(QUICKEST)  # half of its standard error: the smaller one is taken
-    return min(most * error ** (-1 / TAIL), least * (QUICKEST / error) ** index)
+    index = float(np.log(largest / least).sum()) / EXTREMES
+    index *= 1 + 0.5 / math.sqrt(EXTREMES)  # half of its standard error: the smaller one is taken
+    return min(most * error ** (-1 / TAIL), least * (EXTREMES / error) ** index)
 
 
 def _spread(values: np.ndarray) -> float:

@@ -16,6 +16,7 @@ from scipy import special
 from nearmetal.fleet.model import Fit, median
 from nearmetal.fleet.outliers import (
     BOTH,
+    EXTREMES,
     INTO,
     MEDIAN_ERROR,
     OUT,
@@ -23,6 +24,7 @@ from nearmetal.fleet.outliers import (
     errors,
     natural_variance,
     scale,
+    slow_reach,
 )
 from nearmetal.stats.plan import CONFIRMATION_ERROR, THRESHOLD
 from nearmetal.stats.ranks import SPREAD_EFFICIENCY, spread
@@ -56,7 +58,14 @@ def judged(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> Judge
     healthy = _known(_of_healthy(suspects, fit, slowness, held, senders, quiet))
     if len(healthy) < LEAST_HEALTHY:
         return [], list(suspects)
-    noise, natural = float(spread(healthy)), natural_variance(fit.out, errors(fit))
+    noise = float(spread(healthy))
+    natural = {
+        OUT: natural_variance(fit.out, errors(fit)),
+        INTO: natural_variance(fit.into, errors(fit, axis=0)),
+    }
+    natural[BOTH] = max(natural.values())
+    # The tail of single links is longer than that of normal noise.
+    reach = slow_reach(healthy, CONFIRMATION_ERROR / len(suspects), EXTREMES)
     middle, freedom = median(healthy), max(1.0, SPREAD_EFFICIENCY * (len(healthy) - 1))
 
     def beyond(suspect: Suspect) -> tuple[float, float] | None:
@@ -66,10 +75,12 @@ def judged(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> Judge
         variance = noise**2 * (_of_median(len(own)) + _of_median(len(healthy)))
         # What a link's ends add is known from the fit; what a healthy suspect would add is not.
         if suspect.kind != "link":
-            variance += natural
+            variance += natural[suspect.direction]
         return median(own) - middle, math.sqrt(variance)
 
-    return _judged(suspects, beyond, freedom)
+    shown, unknown = _judged(suspects, beyond, freedom)
+    far = math.expm1(reach - middle)
+    return [one for one in shown if one.kind != "link" or one.change > far], unknown
 
 
 def judged_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> Judged:
