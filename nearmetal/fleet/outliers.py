@@ -222,18 +222,22 @@ def _errors_of_switches(
     way: Effects, middle: np.ndarray, switches: Sequence[np.ndarray]
 ) -> np.ndarray:
     """Standard errors of the switches' medians: by the noise, and by what their nodes differ."""
-    beside = np.concatenate([way.values[nodes] - m for nodes, m in zip(switches, middle)])
-    differ = _spread(beside)
-    single = [max(median(way.errors[nodes]), differ) for nodes in switches]
-    return MEDIAN_ERROR * np.array(single) / np.sqrt(list(map(len, switches)))
+    beside, noise = [], []
+    for nodes, own in zip(switches, middle):
+        beside.append(way.values[nodes] - own)
+        noise.append(median(way.errors[nodes]))
+    single = np.maximum(noise, _spread(np.concatenate(beside)))
+    return MEDIAN_ERROR * single / np.sqrt(list(map(len, switches)))
 
 
 def _both_ways(suspects: Iterable[Suspect]) -> list[Suspect]:
     """The suspects; one that is slow in both directions is named once."""
     merged: dict[tuple, Suspect] = {}
     for suspect in suspects:
+        back = suspect.nodes
         # The way back of a link has its ends in the other order.
-        back = suspect.nodes[::-1] if suspect.kind == "link" else suspect.nodes
+        if suspect.kind == "link":
+            back = back[::-1]
         other = merged.get((suspect.kind, back))
         if other is None:
             merged[suspect.kind, suspect.nodes] = suspect
@@ -245,9 +249,10 @@ def _both_ways(suspects: Iterable[Suspect]) -> list[Suspect]:
 
 def _with_paths(suspects: list[Suspect], fit: Fit) -> list[Suspect]:
     """The suspects; slow nodes that are quick between themselves share a slow path."""
-    groups: list[list[Suspect]] = []
+    kept, groups = [], []
     for suspect in suspects:
         if suspect.kind != "node":
+            kept.append(suspect)
             continue
         joined, others = [suspect], []
         for group in groups:
@@ -256,9 +261,9 @@ def _with_paths(suspects: list[Suspect], fit: Fit) -> list[Suspect]:
             else:
                 others.append(group)
         groups = [*others, joined]
-    paths = [group for group in groups if len(group) > 1]
-    behind = [suspect for group in paths for suspect in group]
-    return [suspect for suspect in suspects if suspect not in behind] + list(map(_path, paths))
+    for group in groups:
+        kept.append(group[0] if len(group) == 1 else _path(group))
+    return kept
 
 
 def _path(group: list[Suspect]) -> Suspect:
@@ -276,8 +281,8 @@ def _quick(first: Suspect, second: Suspect, fit: Fit) -> bool:
     i, j = first.nodes[0], second.nodes[0]
     there = fit.out[i] + fit.into[j] + fit.residual[i, j]
     back = fit.out[j] + fit.into[i] + fit.residual[j, i]
-    known = list(filter(math.isfinite, (there, back)))
-    return bool(known) and max(known) < math.log1p(min(first.change, second.change)) / 2
+    # fmax is NaN only where both are, and a comparison with NaN is false.
+    return bool(np.fmax(there, back) < math.log1p(min(first.change, second.change)) / 2)
 
 
 def _links(fit: Fit, named: set[int], error: float, each_way: bool) -> list[Suspect]:
@@ -306,20 +311,20 @@ def _links(fit: Fit, named: set[int], error: float, each_way: bool) -> list[Susp
     suspects = []
     for sender, receiver in np.argwhere(residual > limit):
         shift = float(residual[sender, receiver])
-        p = float(special.stdtr(freedom, -shift / noise)) if noise else 0.0
+        p = float(special.stdtr(freedom, -shift / max(noise, LEAST_ERROR)))
         ends = (int(sender), int(receiver))
         suspects.append(Suspect("link", ends, direction, math.expm1(shift), p))
     return _both_ways(suspects)
 
 
-def slow_reach(values: np.ndarray, chance: float, tail: int, most: float = math.inf) -> float:
+def slow_reach(values: np.ndarray, chance: float, tail: int, most: float = 0.0) -> float:
     """What a single value exceeds with this chance, by the slowest of these.
 
     Their tail is taken for exponential, with the scale of their mean excess (Pickands, Statistical
     inference using extreme order statistics, Annals of Statistics 3, 1975).
 
     :arg tail: number of the slowest values.
-    :arg most: excess that counts, in medians of all excesses.
+    :arg most: largest excess that counts, in medians of all excesses; 0: any counts.
     """
     known = values[np.isfinite(values)].astype(float)
     tail = min(tail, len(known) // 2)
@@ -328,8 +333,9 @@ def slow_reach(values: np.ndarray, chance: float, tail: int, most: float = math.
     slowest = np.partition(known, -tail - 1)[-tail - 1 :]
     start = slowest[0]
     excess = slowest[1:] - start
-    scale = np.minimum(excess, most * np.median(excess)).mean()
-    return float(start + scale * max(0.0, math.log(tail / len(known) / chance)))
+    if most:
+        excess = np.minimum(excess, most * np.median(excess))
+    return float(start + excess.mean() * max(0.0, math.log(tail / len(known) / chance)))
 
 
 def _reach(quick: np.ndarray, error: float) -> float:
@@ -352,4 +358,6 @@ def _reach(quick: np.ndarray, error: float) -> float:
 
 def _spread(values: np.ndarray) -> float:
     known = values[np.isfinite(values)]
-    return float(spread(known)) if len(known) else 0.0
+    if not len(known):
+        return 0.0
+    return float(spread(known))

@@ -18,6 +18,7 @@ from nearmetal.fleet.outliers import (
     BOTH,
     EXTREMES,
     INTO,
+    LEAST_ERROR,
     MEDIAN_ERROR,
     OUT,
     Suspect,
@@ -80,7 +81,7 @@ def judged(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> Judge
 
     shown, unknown = _judged(suspects, beyond, freedom)
     far = math.expm1(reach - middle)
-    return [one for one in shown if one.kind != "link" or one.change > far], unknown
+    return [suspect for suspect in shown if suspect.kind != "link" or suspect.change > far], unknown
 
 
 def judged_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> Judged:
@@ -93,7 +94,8 @@ def judged_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> Judged:
     :arg effects: (n,) logarithms of fresh times; NaN: not measured.
     """
     quiet = effects.copy()
-    quiet[[node for suspect in suspects for node in suspect.nodes]] = np.nan
+    for suspect in suspects:
+        quiet[list(suspect.nodes)] = np.nan
     healthy = _known(quiet)
     if len(healthy) < LEAST_HEALTHY:
         return [], list(suspects)
@@ -103,7 +105,9 @@ def judged_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> Judged:
 
     def beyond(suspect: Suspect) -> tuple[float, float] | None:
         shift = float(effects[suspect.nodes[0]]) - middle
-        return (shift, deviation) if math.isfinite(shift) else None
+        if math.isnan(shift):
+            return None
+        return shift, deviation
 
     return _judged(suspects, beyond, freedom)
 
@@ -127,7 +131,7 @@ def _judged(
             continue
         shift, deviation = fresh
         # Where nothing varies, any shift is significant.
-        p = float(special.stdtr(freedom, -shift / deviation)) if deviation else float(shift <= 0)
+        p = float(special.stdtr(freedom, -shift / max(deviation, LEAST_ERROR)))
         if p <= CONFIRMATION_ERROR / len(suspects) and shift > math.log1p(THRESHOLD):
             shown.append(replace(suspect, change=math.expm1(shift), p=p))
     return shown, unknown
@@ -189,4 +193,6 @@ def _known(values: np.ndarray) -> np.ndarray:
 
 def _of_median(count: int) -> float:
     """Variance of the median of so many values, relative to that of one, for normal noise."""
-    return 1 / count if count < 3 else MEDIAN_ERROR**2 / count
+    if count < 3:
+        return 1 / count
+    return MEDIAN_ERROR**2 / count
