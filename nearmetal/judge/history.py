@@ -5,7 +5,7 @@ ICPE 2023) proposes change points. It tests the same split that it chose as the 
 at p = .001 it flags far more than one flat series in a thousand. A proposal counts here only if
 two conditions hold: an exact rank test between the levels on both sides is significant at ERROR,
 which all series, places and looks share; and the medians differ by more than THRESHOLD. The test
-allows for sessions that resemble each other. A change in small steps is a creep, and reported as one
+allows for sessions that resemble each other. A change in small steps is reported as a creep
 (stats/trend.py). `make bench-gate` measures the error rates.
 """
 
@@ -34,8 +34,8 @@ from nearmetal.util.text import number
 
 #: Chance that a history of unchanged variables ever has any change point, and any creep.
 ERROR, CREEP_ERROR = 0.05, 0.05
-#: Times that the number of sessions doubles in the first year of nights: an equal part of the errors
-#: is for the looks of each.
+#: Times that the number of sessions doubles in a year of nights: an equal part of the errors is for
+#: the looks of each.
 LOOKS = 6
 #: Sessions of a level up to which the rank test is exact.
 FEW = 20

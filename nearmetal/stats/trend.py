@@ -2,7 +2,7 @@
 
 Values of successive days resemble each other where a system has a memory. Fewer of them count then:
 their number over the integrated autocorrelation time (Sokal, Monte Carlo methods in statistical
-mechanics, 1989, section 3), which is estimated with Bartlett's weights.
+mechanics, 1989, section 3).
 
 A creep is a change in small steps. A step looks like one, and a creep like several steps. The line
 of Theil and Sen is a creep only where it fits better than a step.
