@@ -249,7 +249,8 @@ def _both_ways(suspects: Iterable[Suspect]) -> list[Suspect]:
 
 def _with_paths(suspects: list[Suspect], fit: Fit) -> list[Suspect]:
     """The suspects; slow nodes that are quick between themselves share a slow path."""
-    kept, groups = [], []
+    kept: list[Suspect] = []
+    groups: list[list[Suspect]] = []
     for suspect in suspects:
         if suspect.kind != "node":
             kept.append(suspect)

@@ -172,7 +172,10 @@ class Campaign:
             bounded = expectations.bounded(self.session)
         except ExpectationError as error:
             expectations = Expectations(broken=str(error))
-        report = judge_without_baseline(self.session, self.session_before, bounded)
+        before, earlier = self.session_before, None
+        if before:
+            earlier = replace(self, session=before).session_before
+        report = judge_without_baseline(self.session, before, bounded, earlier)
         return expectations.apply(report)
 
     def confirm(
