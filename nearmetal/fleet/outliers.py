@@ -39,8 +39,8 @@ EXTREMES = 20
 #: Power of the heaviest tail. Medians of three values whose tail falls with the third have 6 far
 #: out, and less where hundreds of links reach (`make bench-fleet`: "heavy tails").
 TAIL = 5.5
-#: Part of the links that show the tail of noise that only slows, or EXTREMES if these are more.
-TAIL_PART = 0.1
+#: Part of the links that show the tail of noise that only slows, from EXTREMES to this number.
+TAIL_PART, MOST_OF_TAIL = 0.1, 300
 #: Largest excess of a link that counts there, in medians: a faulty link must not hide itself.
 MOST_EXCESS = 4.0
 OUT, INTO, BOTH = "out", "in", "both"
@@ -301,7 +301,8 @@ def _links(fit: Fit, named: set[int], error: float, each_way: bool) -> list[Susp
     if count < LEAST:
         return []
     shown = some(residual)
-    tail = max(EXTREMES, round(TAIL_PART * np.isfinite(shown).sum()))
+    part = round(TAIL_PART * np.isfinite(shown).sum())
+    tail = min(max(EXTREMES, part), MOST_OF_TAIL)
     limit = max(
         -float(special.stdtrit(freedom, error / count)) * noise,
         _reach(-residual[residual < 0], error),
