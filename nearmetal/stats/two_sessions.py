@@ -36,7 +36,7 @@ from nearmetal.stats.plan import CAMPAIGN_ERROR
 LEAST = 0.25
 #: Changes beyond which a worse variable needs no second day, as fractions: where days are alike,
 #: and in any case.
-FAR, FARTHEST = 1.0, 9.0
+FAR, FARTHEST = 0.9, 9.0
 #: p-value with which a second day shows half of a change, and with which many changes go one way.
 SECOND_DAY = 0.01
 #: Least standard error.

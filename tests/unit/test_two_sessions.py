@@ -95,7 +95,7 @@ def test_few_repeats_borrow_the_noise_of_the_other_variables():
 
 def test_a_change_that_a_day_may_be_is_inconclusive_until_a_second_day():
     first, *others = judge(slower(variables(200), 1.5))
-    assert first.name == "inconclusive" and first.far == pytest.approx(1.0)
+    assert first.name == "inconclusive" and first.far == pytest.approx(0.9)
     assert set(names(others)) == {"ok"}
     assert judge(slower(variables(200), 1.4))[0].shows(first)
     assert not judge(slower(variables(200), 1.15))[0].shows(first)
