@@ -37,7 +37,7 @@ KEYS = {"environ": "environment", "name": "verdict"}
 #: Verdicts whose variables the table leaves out.
 QUIET = UNCHANGED
 #: Attributes of a verdict that the document leaves out: they steer `--confirm`.
-INTERNAL = ("fresh", "better", "later", "set_aside", "of_repeats", "pooled")
+INTERNAL = ("more", "better", "screened", "by_fresh", "one_day", "of_repeats", "pooled")
 #: Most likely causes in the outputs for people.
 LIKELY = 6
 HEADERS = (
@@ -57,7 +57,7 @@ ADVICE = {
     "deviates": "deviates: beyond what one may expect of this system; `nearmetal expect` says why",
     "ok": "ok: no change as large as the minimum detectable one (`finds`; --all prints it)",
     "disturbed": "disturbed: end what disturbs the nodes, and run these checks again",
-    "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these until decided",
+    "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these again",
     "improved": "improved: `nearmetal baseline record` makes that the new standard",
 }
 
