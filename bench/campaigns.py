@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.noise import KINDS, SESSION, Kind
+from nearmetal.judge.against_baseline import OTHER_WAY
 from nearmetal.stats import days, drift, pooled, sequential
 from nearmetal.stats.plan import (
     BASELINE_SESSIONS,
@@ -99,14 +100,16 @@ def gate(known: Known, earlier: Sequence[Sequence], logs: np.ndarray, fresh=None
         for row in np.flatnonzero(measured):
             samples[row] = fresh[row, : measured[row]]
     opposed = (side * alone.side == -1) & (measured > 0)
-    one_day = (side == 1) & (np.abs(shift) <= known.bounds)
+    other_way = np.abs(shift[(side == -1) & ~opposed]).max(initial=0) / OTHER_WAY
+    bounds = np.maximum(known.bounds, other_way)
+    one_day = (side == 1) & (np.abs(shift) <= bounds)
     improved, regressed = (side == -1) & ~opposed, (side == 1) & ~one_day & ~opposed
     inconclusive = one_day | opposed
     rows = np.flatnonzero(((side == sequential.UNDECIDED) | one_day) & ~opposed)
     nights = [*earlier, samples]
     for part in _alike(rows, nights):
         changed, likely = _pooled(
-            known, [np.array([one[row] for row in part]) for one in nights], part
+            known, bounds[part], [np.array([one[row] for row in part]) for one in nights], part
         )
         regressed[part] |= changed == 1
         improved[part] |= (changed == -1) & ~inconclusive[part]
@@ -152,13 +155,13 @@ def _alike(rows: np.ndarray, nights: Sequence[Sequence]) -> list[np.ndarray]:
     return [np.array(part) for part in parts.values()]
 
 
-def _pooled(known: Known, nights: list[np.ndarray], rows: np.ndarray) -> tuple:
+def _pooled(known: Known, bounds: np.ndarray, nights: list[np.ndarray], rows: np.ndarray) -> tuple:
     """Sides that the nights together show, and sides that they make likely."""
     error = pooled.POOLED_ERROR / len(known.drifts) / len(pooled.WINDOWS)
     pools = pooled.pools_of(
         known.base[rows], nights, known.drifts[rows], known.sizes, error, None, known.memory
     )
-    _, changed = pooled.deciding(pools, error, known.bounds[rows])
+    _, changed = pooled.deciding(pools, error, bounds)
     _, likely = pooled.deciding(pools, pooled.SUSPICION * error / pooled.POOLED_ERROR)
     return changed, likely
 

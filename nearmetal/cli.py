@@ -417,7 +417,7 @@ def _gate(commands) -> None:
         const="suspicious",
         choices=list(MEASURED_AGAIN),
         help="measure cases again, with ReFrame: changed (regressed or improved); suspicious "
-        "(changed or inconclusive, the default); all (suspicious or watched)",
+        "(changed, inconclusive or slightly worse; the default); all (suspicious or watched)",
     )
     gate.add_argument(
         "--most",

@@ -37,7 +37,7 @@ KEYS = {"environ": "environment", "name": "verdict"}
 #: Verdicts whose variables the table leaves out.
 QUIET = UNCHANGED
 #: Attributes of a verdict that the document leaves out: they steer `--confirm`.
-INTERNAL = ("fresh", "better", "later", "set_aside", "of_repeats", "pooled")
+INTERNAL = ("more", "better", "screened", "by_fresh", "one_day", "of_repeats", "pooled")
 #: Most likely causes in the outputs for people.
 LIKELY = 6
 HEADERS = (

@@ -145,7 +145,8 @@ class _Levels:
         """Whether days differ at all: noise alone always looks like a little drift."""
         known = self.show_drift & (self.within > 4)
         between, within = self.between[known], self.within[known]
-        mean, variance = stats.f.stats(between, within, moments="mv")
+        mean = within / (within - 2)
+        variance = 2 * mean**2 * (between + within - 2) / between / (within - 4)
         excess = (self.of_scores[known] - mean).sum()
         return bool(excess > SHOWN * math.sqrt(variance.sum()))
 

@@ -209,7 +209,9 @@ def _decision(test: _Test, new: np.ndarray) -> Decision:
     trial = sequential.decide(test.base[None], new[None], test.alpha, test.errors, test.analyses)
     side, count, shift = int(trial.side[0]), int(trial.count[0]), float(trial.shift[0])
     worse = 1 if test.lower_is_better else -1
-    screened = bool(sequential.screen(trial, test.errors, worse)[0])
+    # Too few samples for any analysis say nothing.
+    too_few = count < test.analyses[0]
+    screened = too_few or bool(sequential.screen(trial, test.errors, worse)[0])
     more: tuple[int, ...] = CONFIRMATION_ANALYSES if side else ()
     if test.analyses == CONFIRMATION_ANALYSES:
         more = tuple(later - count for later in more if later > count and side == UNDECIDED)

@@ -89,7 +89,7 @@ def test_a_change_that_fresh_repeats_leave_open_is_not_called_by_the_ones_that_i
     ]
     fresh = {(*CASE, "startup_latency"): [1.1 * one for one in value.samples]}
     again = judge_session(tonight, known, fresh)
-    assert verdict(again).name == "inconclusive" and verdict(again).set_aside
+    assert verdict(again).name == "inconclusive" and verdict(again).by_fresh
     assert verdict(again).value < 1.3 * verdict(again).baseline
     report = Campaign(tonight, known).judge_against_baseline(fresh)
     assert verdict(report).name in ("inconclusive", "watched")
