@@ -141,9 +141,8 @@ def bounds(baselines: Sequence[Sequence[Sequence[float]]], drifts: np.ndarray) -
     for places, logs in drift.tables(baselines):
         flat = logs.reshape(len(logs), -1)
         centre = np.nanmedian(flat, axis=1, keepdims=True)
-        deviation = 1.4826 * np.nanmedian(np.abs(flat - centre), axis=1)
         count = np.isfinite(flat).sum(axis=1)
-        error = deviation * np.sqrt(math.pi / 2 * (logs.shape[1] / count + 1 / count))
+        error = drift.noise(logs) * np.sqrt(math.pi / 2 * (logs.shape[1] / count + 1 / count))
         days = np.abs(np.nanmedian(logs, axis=2) - centre)
         farthest[places], noise[places] = days.max(axis=1) - error, error
     order = np.argsort(noise)

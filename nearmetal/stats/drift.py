@@ -79,16 +79,27 @@ def scores(logs: np.ndarray) -> np.ndarray:
     return special.ndtri(places / (count + 1)).reshape(logs.shape)
 
 
-def _f(values: np.ndarray) -> np.ndarray:
-    """F statistic of the days of (variables, days, samples), with NaN for missing samples."""
+def noise(logs: np.ndarray) -> np.ndarray:
+    """Robust standard deviation within days, (variables,), by the pairs of each day's samples.
+
+    :arg logs: (variables, days, samples), with NaN for missing samples.
+    """
+    first, second = np.triu_indices(logs.shape[2], 1)
+    apart = np.abs(logs[:, :, first] - logs[:, :, second]).reshape(len(logs), -1)
+    if not apart.size or not np.isfinite(apart).any():
+        return np.zeros(len(logs))
+    return np.nanmedian(apart, axis=1) / PAIR
+
+
+def _squares(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean squares between days and within them, of (variables, days, samples)."""
     sizes = np.isfinite(values).sum(axis=2)
     total, days = sizes.sum(axis=1), values.shape[1]
     means = np.nanmean(values, axis=2)
     overall = (sizes * means).sum(axis=1) / total
-    between = (sizes * (means - overall[:, None]) ** 2).sum(axis=1) / max(days - 1, 1)
+    between = (sizes * (means - overall[:, None]) ** 2).sum(axis=1)
     within = np.nansum((values - means[:, :, None]) ** 2, axis=(1, 2))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return between / (within / np.maximum(total - days, 1))
+    return between / max(days - 1, 1), within / np.maximum(total - days, 1)
 
 
 class _Levels:
@@ -109,29 +120,21 @@ class _Levels:
     @classmethod
     def of(cls, logs: np.ndarray) -> "_Levels":
         """From logarithms, (variables, days, samples)."""
-        variables, days, samples = logs.shape
+        variables, days, _ = logs.shape
         sizes = np.isfinite(logs).sum(axis=2)
         total = sizes.sum(axis=1)
         centres = np.nanmedian(logs, axis=2)
-        first, second = np.triu_indices(samples, 1)
-        apart = np.abs(logs[:, :, first] - logs[:, :, second]).reshape(variables, -1)
-        noise = np.zeros(variables)
-        if apart.size and np.isfinite(apart).any():
-            noise = np.nanmedian(apart, axis=1) / PAIR
-        reach = CLIP * noise[:, None, None]
+        reach = CLIP * noise(logs)[:, None, None]
         values = centres[:, :, None] + np.clip(logs - centres[:, :, None], -reach, reach)
-        means = np.nanmean(values, axis=2)
-        overall = (sizes * means).sum(axis=1) / total
-        freedom = np.full(variables, days - 1), total - days
-        squares_between = (sizes * (means - overall[:, None]) ** 2).sum(axis=1)
-        squares_within = np.nansum((values - means[:, :, None]) ** 2, axis=(1, 2))
-        variance = squares_within / np.maximum(freedom[1], 1)
+        between, within = _squares(values)
+        of_scores = _squares(scores(logs))
         with np.errstate(divide="ignore", invalid="ignore"):
-            f = squares_between / np.maximum(freedom[0], 1) / variance
-            size = (total - (sizes**2).sum(axis=1) / total) / np.maximum(freedom[0], 1)
-            by_noise = variance / np.where(size > 0, size, 1)
+            size = (total - (sizes**2).sum(axis=1) / total) / max(days - 1, 1)
+            by_noise = within / np.where(size > 0, size, 1)
+            f = between / within, of_scores[0] / of_scores[1]
         spread = np.std(centres, axis=1, ddof=1) if days > 1 else np.zeros(variables)
-        return cls(f, _f(scores(logs)), *freedom, by_noise, spread, np.full(variables, days))
+        freedom = np.full(variables, days - 1), total - days
+        return cls(*f, *freedom, by_noise, spread, np.full(variables, days))
 
     @classmethod
     def together(cls, parts: Sequence["_Levels"]) -> "_Levels":
@@ -143,7 +146,8 @@ class _Levels:
 
     def differ(self) -> bool:
         """Whether days differ at all: noise alone always looks like a little drift."""
-        known = self.show_drift & (self.within > 4)
+        # With fewer degrees of freedom, F has no variance.
+        known = self.show_drift & (self.within > 4) & np.isfinite(self.of_scores)
         between, within = self.between[known], self.within[known]
         mean = within / (within - 2)
         variance = 2 * mean**2 * (between + within - 2) / between / (within - 4)
