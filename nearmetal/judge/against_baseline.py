@@ -63,8 +63,8 @@ ONE_DAY = (
     "this day alone shows it, and days of this system differ: a change of less than {bound:.0f} % "
     "must show on a second day. Fix: run again on another day"
 )
-#: A change needs a second day if the session has an improvement of at least this part of it.
-OTHER_WAY = 0.5
+#: A regression needs a second day if the session has an improvement of at least this part of it.
+OTHER_WAY = 2 / 3
 _FEW_DAYS = (
     "{few}. Where they differ more, a day is called a change. "
     "`nearmetal baseline record --system {system} --add` on other days extends it"

@@ -57,7 +57,7 @@ ADVICE = {
     "deviates": "deviates: beyond what one may expect of this system; `nearmetal expect` says why",
     "ok": "ok: no change as large as the minimum detectable one (`finds`; --all prints it)",
     "disturbed": "disturbed: end what disturbs the nodes, and run these checks again",
-    "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these until decided",
+    "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these again",
     "improved": "improved: `nearmetal baseline record` makes that the new standard",
 }
 
