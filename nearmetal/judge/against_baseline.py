@@ -60,8 +60,7 @@ OPPOSED = (
 )
 #: Why a change is no regression yet.
 ONE_DAY = (
-    "this day alone shows it, and days of this system differ: a change of less than {bound:.0f} % "
-    "must show on a second day. Fix: run again on another day"
+    "this day alone shows it, and one day may be unlike the others. Fix: run again on another day"
 )
 #: A regression needs a second day if the session has an improvement of at least this part of it.
 OTHER_WAY = 2 / 3
@@ -364,7 +363,16 @@ def judge_pooled(
     """
     improved = [verdict for verdict in report.verdicts if verdict.name == "improved"]
     terms = replace(terms, improved=max(map(_size, improved), default=0.0))
-    undecided = [_is_undecided(verdict, terms) for verdict in report.verdicts]
+    regressed = {
+        (verdict.where, verdict.variable)
+        for verdict in report.verdicts
+        if verdict.name == "regressed" and not _is_undecided(verdict, terms)
+    }
+    undecided = []
+    for verdict in report.verdicts:
+        # A ratio to native shows no more than its variable does.
+        is_known = (verdict.where, native_ratio.plain(verdict.variable)) in regressed
+        undecided.append(_is_undecided(verdict, terms) and not is_known)
     if not any(undecided):
         return report
     # Older sessions than the longest window say nothing of today.
@@ -445,8 +453,7 @@ def _pooled(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
     except judge.JudgeError:
         return verdict
     if verdict.name == "regressed" and decision.name != "regressed":
-        reason = ONE_DAY.format(bound=100 * math.expm1(terms.bound(verdict)))
-        return replace(verdict, name="inconclusive", one_day=True, reason=reason)
+        return replace(verdict, name="inconclusive", one_day=True, reason=ONE_DAY)
     if decision.name == "watched" and decision.finds is None:
         # No change of a sensible size would be seen.
         return verdict
