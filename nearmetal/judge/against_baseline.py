@@ -322,8 +322,7 @@ def _decision(
     :arg variables: number of variables that share the error.
     """
     recorded, better = entry.by_day(value.variable), bool(value.lower_is_better)
-    memory, sizes = terms.days.memory_of(value.variable), tuple(map(len, recorded))
-    contrast = days.contrast(memory, sizes, (1,), terms.since)
+    contrast = days.contrast(terms.days.memory, tuple(map(len, recorded)), (1,), terms.since)
     shared = variables, terms.drift(value), contrast
     if not fresh:
         return judge.judge(recorded, value.samples, better, *shared)
@@ -446,7 +445,7 @@ def _pooled(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
             variables,
             terms.days.drifts[series],
             dates,
-            terms.days.memory_of(verdict.variable),
+            terms.days.memory,
             terms.bound(verdict),
             before,
         )

@@ -81,7 +81,7 @@ class Campaign:
         promised, note = selection.promised(self.session, self.baseline)
         dates: set[str] = set()
         # Independent days are all as far from the baseline as the next one.
-        if any(self.days.memory.values()):
+        if self.days.memory:
             dates.update(map(date_of, self.since_baseline))
         between = len(dates - {date_of(self.session)})
         return Terms(self.baseline, self.days, weight, frozenset(promised), note, between)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,19 +26,16 @@ class Days:
     drifts: Drifts
     #: changes that need no second day, as logarithms (stats/days.py)
     bounds: Drifts
-    #: autocorrelation of days: of variables, and of ratios
-    memory: Mapping[bool, float]
-
-    def memory_of(self, variable: str) -> float:
-        return self.memory.get(native_ratio.is_ratio(variable), 0.0)
+    #: autocorrelation from one day to the next
+    memory: float = 0.0
 
 
 def days_of(baseline: Baseline) -> Days:
     """What the baseline's days show of all its variables."""
     entries = baseline.whole or baseline.entries
     drifting = drifts(baseline)
-    bounds, memory = dict.fromkeys(drifting, 0.0), {}
-    for ratios, part in _parts(entries).items():
+    bounds, memory = dict.fromkeys(drifting, 0.0), 0.0
+    for part in _parts(entries):
         days, shown = [], []
         for key, name in part:
             entry = entries[key]
@@ -46,20 +43,19 @@ def days_of(baseline: Baseline) -> Days:
             # What is assumed of few days is no sign that days differ.
             shown.append(0.0 if entry.assumed_drift(name) else drifting[key, name])
         if any(shown):
-            memory[ratios] = stats_days.memory(days)
+            memory = max(memory, stats_days.memory(days))
             bounds |= zip(part, map(float, stats_days.bounds(days, np.array(shown))))
     return Days(drifting, bounds, memory)
 
 
-def _parts(entries: dict[Key, Entry]) -> dict[bool, list[Series]]:
-    """The variables that are judged; ratios apart: the native median of a session shifts all of
-    them."""
-    parts: dict[bool, list[Series]] = {False: [], True: []}
+def _parts(entries: dict[Key, Entry]) -> tuple[list[Series], list[Series]]:
+    """The variables that are judged, and apart the ratios: the native median of a session shifts
+    all of them."""
+    parts: tuple[list[Series], list[Series]] = [], []
     for key, entry in entries.items():
-        for name in entry.samples:
-            # One without a logarithm is never judged.
-            if entry.is_positive(name):
-                parts[native_ratio.is_ratio(name)].append((key, name))
+        # One without a logarithm is never judged.
+        for name in filter(entry.is_positive, entry.samples):
+            parts[native_ratio.is_ratio(name)].append((key, name))
     return parts
 
 
@@ -75,7 +71,7 @@ def drifts(baseline: Baseline) -> Drifts:
     for key, entry in entries.items():
         drifting |= {(key, name): 0.0 for name in entry.samples}
     weight = baseline.weight(baseline.entries)
-    for part in _parts(entries).values():
+    for part in _parts(entries):
         weights = [baseline.weigh(key[0], name) for key, name in part]
         # Each weight has its own part of the days' error, but all variables show how days differ.
         for own in set(weights):

@@ -68,12 +68,9 @@ def memory(baselines: Sequence[Sequence[Sequence[float]]]) -> float:
 def _variogram(scores: np.ndarray) -> np.ndarray:
     """Of (variables, days, samples): half the mean squared difference between the means of days
     that are LAGS apart, the same of all days, and its part by noise; (3, variables)."""
-    sizes = np.isfinite(scores).sum(axis=2)
-    means = np.nanmean(scores, axis=2)
-    squares = np.nansum((scores - means[:, :, None]) ** 2, axis=(1, 2))
-    freedom = np.maximum(sizes.sum(axis=1) - sizes.shape[1], 1)
+    sizes, means = np.isfinite(scores).sum(axis=2), np.nanmean(scores, axis=2)
     near = [((means[:, lag:] - means[:, :-lag]) ** 2).mean(axis=1) / 2 for lag in LAGS]
-    noise = squares / freedom * (1 / sizes).mean(axis=1)
+    noise = drift.squares(scores)[1] * (1 / sizes).mean(axis=1)
     return np.array([np.mean(near, axis=0), means.var(axis=1, ddof=1), noise])
 
 

@@ -91,7 +91,7 @@ def noise(logs: np.ndarray) -> np.ndarray:
     return np.nanmedian(apart, axis=1) / PAIR
 
 
-def _squares(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def squares(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean squares between days and within them, of (variables, days, samples)."""
     sizes = np.isfinite(values).sum(axis=2)
     total, days = sizes.sum(axis=1), values.shape[1]
@@ -126,8 +126,8 @@ class _Levels:
         centres = np.nanmedian(logs, axis=2)
         reach = CLIP * noise(logs)[:, None, None]
         values = centres[:, :, None] + np.clip(logs - centres[:, :, None], -reach, reach)
-        between, within = _squares(values)
-        of_scores = _squares(scores(logs))
+        between, within = squares(values)
+        of_scores = squares(scores(logs))
         with np.errstate(divide="ignore", invalid="ignore"):
             size = (total - (sizes**2).sum(axis=1) / total) / max(days - 1, 1)
             by_noise = within / np.where(size > 0, size, 1)

@@ -24,5 +24,5 @@ def judge_pooled(
     # What is computed once can be given instead.
     vars(campaign)["earlier"] = earlier
     if drifts is not None:
-        vars(campaign)["days"] = Days(drifts, dict.fromkeys(drifts, 0.0), {})
+        vars(campaign)["days"] = Days(drifts, dict.fromkeys(drifts, 0.0))
     return campaign.judge_against_baseline({})
