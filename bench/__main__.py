@@ -57,7 +57,11 @@ PROMISES = {
         for cv in (3, 5, 8)
         for which in ("suspicious", "all")
     },
-    **{("gate --confirm", f"CV {cv} %: gate --confirm", FINDS): (94, None) for cv in (2, 8)},
+    **{
+        ("gate --confirm", f"CV {cv} %: {when}", FINDS): (least, None)
+        for cv in (2, 8)
+        for when, least in (("gate --confirm", 86), ("next night", 92))
+    },
     ("a plain session", "5 repeats, baseline of 60", 0.1): (60, None),
     ("a plain session", "5 repeats, baseline of 20", 0.2): (55, None),
     # One level shows nothing of how levels differ: the promise holds up to UNKNOWN_DRIFT.

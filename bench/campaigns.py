@@ -22,6 +22,7 @@ from nearmetal.stats.plan import (
     alpha,
     day_error,
     fresh_alpha,
+    screen,
 )
 
 #: Variables of a case, which are measured together.
@@ -123,8 +124,8 @@ def _confirm(known: Known, errors, alone, fresh: np.ndarray, side, shift) -> np.
 
     Returns the number of fresh samples by which each variable was judged, 0 for none.
     """
-    measured = np.zeros(len(side), dtype=int)
-    wanted = _of_cases(sequential.screen(alone, errors))
+    measured, level = np.zeros(len(side), dtype=int), screen(len(side))
+    wanted = _of_cases(sequential.screen(alone, errors, level))
     # What its first samples call unchanged is not judged again.
     judged = np.flatnonzero(wanted & (alone.side != 0))
     for taken in CONFIRMATION_ANALYSES:
@@ -137,7 +138,7 @@ def _confirm(known: Known, errors, alone, fresh: np.ndarray, side, shift) -> np.
         )
         side[rows], shift[rows], measured[rows] = found.side, found.shift, taken
         still = np.zeros(len(side), dtype=bool)
-        still[rows] = sequential.screen(found, own) & (found.side == sequential.UNDECIDED)
+        still[rows] = sequential.screen(found, own, level) & (found.side == sequential.UNDECIDED)
         wanted = _of_cases(still)
     return measured
 

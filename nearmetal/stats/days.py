@@ -14,7 +14,6 @@ of the baseline.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from functools import cache, lru_cache
 
@@ -28,7 +27,7 @@ LAGS = (1, 2, 3)
 #: Standard errors by which days must resemble each other more than independent ones.
 RESEMBLE = 1.645
 #: Autocorrelations from one day to the next. The last is almost a random walk.
-MEMORIES = np.linspace(0, 0.98, 99)
+MEMORIES = tuple(np.linspace(0, 0.98, 99).tolist())
 #: A change beyond so many times the farthest day of the baseline needs no second day. Of twelve
 #: days whose tail falls with the square of the shift, a thirteenth goes as far in 1 %.
 FAR = 3.0
@@ -45,15 +44,15 @@ def memory(baselines: Sequence[Sequence[Sequence[float]]]) -> float:
 
     :arg baselines: days of each variable, with one positive value for each repeat.
     """
-    counts = Counter(len(days) for days in baselines if len(days) >= LEAST_DAYS)
-    if not counts:
+    by_days: dict[int, list[np.ndarray]] = {}
+    for _, logs in drift.tables(baselines):
+        _, count, samples = logs.shape
+        if count >= LEAST_DAYS and samples > 1:
+            by_days.setdefault(count, []).append(_variogram(drift.scores(logs)))
+    if not by_days:
         return 0.0
-    days = counts.most_common(1)[0][0]
-    tables = drift.tables([one for one in baselines if len(one) == days])
-    rows = [_variogram(drift.scores(logs)) for _, logs in tables if logs.shape[2] > 1]
-    if not rows:
-        return 0.0
-    near, every, noise = np.concatenate(rows, axis=1)
+    variograms = [np.concatenate(parts, axis=1) for parts in by_days.values()]
+    days, (near, every, noise) = max(zip(by_days, variograms), key=lambda one: one[1].shape[1])
     # 1 for independent days, and less where days that are near each other are alike.
     ratio = near.sum() / every.sum()
     error = math.sqrt(((near - ratio * every) ** 2).sum()) / every.sum()
@@ -61,8 +60,7 @@ def memory(baselines: Sequence[Sequence[Sequence[float]]]) -> float:
         return 0.0
     by_noise = min(noise.sum() / every.sum(), 0.99)
     of_days = (ratio - by_noise) / (1 - by_noise)
-    expected = [_resembling(float(one), days) for one in MEMORIES]
-    return float(MEMORIES[np.argmin(np.abs(np.array(expected) - of_days))])
+    return min(MEMORIES, key=lambda memory: abs(_resembling(memory, days) - of_days))
 
 
 def _variogram(scores: np.ndarray) -> np.ndarray:
@@ -115,12 +113,16 @@ def contrast(
     return float(-(weights[:, None] * weights * apart).sum() / shown)
 
 
-def sizes(sessions: Sequence[Sequence], dates: Sequence[Hashable]) -> tuple[int, ...]:
-    """Number of samples of each day: sessions of one day share its shift."""
-    by_day: Counter[Hashable] = Counter()
+def by_day(sessions: Sequence, dates: Sequence[Hashable]) -> list[np.ndarray]:
+    """The samples of each day: sessions of one day share its shift.
+
+    :arg sessions: samples of each.
+    :arg dates: the day of each.
+    """
+    parts: dict[Hashable, list] = {}
     for session, date in zip(sessions, dates):
-        by_day[date] += len(session)
-    return tuple(by_day.values())
+        parts.setdefault(date, []).append(session)
+    return list(map(np.concatenate, parts.values()))
 
 
 def bounds(baselines: Sequence[Sequence[Sequence[float]]], drifts: np.ndarray) -> np.ndarray:
@@ -145,7 +147,7 @@ def bounds(baselines: Sequence[Sequence[Sequence[float]]], drifts: np.ndarray) -
     order = np.argsort(noise)
     so_far = np.maximum.accumulate(farthest[order])
     as_noisy = np.searchsorted(noise[order], AS_NOISY * noise, side="right") - 1
-    enough = np.array([len(days) >= LEAST_DAYS for days in baselines])
+    enough = np.array(list(map(len, baselines))) >= LEAST_DAYS
     return np.where(enough, FAR * np.maximum(so_far[as_noisy], 0), 0.0)
 
 
@@ -161,19 +163,13 @@ def on_other_days(
     :arg dates: the day of each session.
     :arg shift: the change that all sessions show together, as a logarithm.
     """
-    by_day: dict[Hashable, list[np.ndarray]] = {}
-    for session, date in zip(sessions, dates):
-        by_day.setdefault(date, []).append(session)
-    days = [np.concatenate(parts) for parts in by_day.values()]
-    if len(days) < 2:
+    sign = math.copysign(1.0, shift)
+    centre = np.median(sign * base)
+    *others, _ = sorted((sign * day for day in by_day(sessions, dates)), key=np.median)
+    if not others:
         return False
-    centre, sign = np.median(base), math.copysign(1.0, shift)
-    shifts = [sign * (np.median(day) - centre) for day in days]
-    order = np.argsort(shifts)
-    others = [shifts[place] for place in order[:-1]]
     # The lower median: of two other days, both.
-    if others[(len(others) - 1) // 2] < abs(shift) / 2:
+    if np.median(others[(len(others) - 1) // 2]) - centre < abs(shift) / 2:
         return False
-    together = np.concatenate([days[place] for place in order[:-1]])
-    side, p = ranks.two_samples(sign * base[None], sign * together[None])
-    return bool(side[0] > 0 and p[0] <= ANOTHER_DAY)
+    far, p = ranks.two_samples(sign * base[None], np.concatenate(others)[None])
+    return bool(far[0] > 0 and p[0] <= ANOTHER_DAY)

@@ -35,6 +35,7 @@ from nearmetal.stats.plan import (
     alpha,
     day_error,
     fresh_alpha,
+    screen,
 )
 from nearmetal.stats.sequential import UNDECIDED
 
@@ -82,6 +83,8 @@ class _Test:
     drift: float
     errors: sequential.Errors
     lower_is_better: bool
+    #: p-value of a change for the worse that is worth fresh samples.
+    screen: float
     analyses: tuple[int, ...] = ANALYSES
 
 
@@ -161,7 +164,7 @@ def _test(
         contrast = days.contrast(0.0, tuple(map(len, recorded)), (1,))
     between = np.array([drift * math.sqrt(contrast)])
     errors = sequential.Errors.of(base[None], between, day_error(variables))
-    return _Test(base, alpha(variables), drift, errors, lower_is_better)
+    return _Test(base, alpha(variables), drift, errors, lower_is_better, screen(variables))
 
 
 def detectable_change(baseline, variables: float = 1, drift: float | None = None) -> float | None:
@@ -211,7 +214,7 @@ def _decision(test: _Test, new: np.ndarray) -> Decision:
     worse = 1 if test.lower_is_better else -1
     # Too few samples for any analysis say nothing.
     too_few = count < test.analyses[0]
-    screened = too_few or bool(sequential.screen(trial, test.errors, worse)[0])
+    screened = too_few or bool(sequential.screen(trial, test.errors, test.screen, worse)[0])
     more: tuple[int, ...] = CONFIRMATION_ANALYSES if side else ()
     if test.analyses == CONFIRMATION_ANALYSES:
         more = tuple(later - count for later in more if later > count and side == UNDECIDED)

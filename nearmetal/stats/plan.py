@@ -11,8 +11,11 @@ ANY_ALARM = 0.05
 #: variables that they were measured of. Screening favours variables whose baseline is low by
 #: chance, which doubles it or so (`make bench-gate`).
 CONFIRMATION_ERROR = 0.01
-#: p-value of a change for the worse from which a variable is measured again.
-SCREEN = 0.1
+#: p-value of a change for the worse from which a variable is measured again: the least, and the
+#: largest. Of few variables, a larger one costs few repeats.
+SCREEN = (0.1, 0.5)
+#: Number of unchanged variables that a screen may pass, within these bounds.
+SCREENED = 20
 #: Chance that the shifts of days alone raise any alarm in an unchanged campaign.
 DAY_ERROR = 0.0085
 #: Number of days from which a baseline shows how much days differ.
@@ -70,6 +73,11 @@ def least_drift(days: int, levels: int) -> float:
 def alpha(variables: float) -> float:
     """Error rate of one analysis of one variable: an equal part of the campaign's (Bonferroni)."""
     return CAMPAIGN_ERROR / variables / len(ANALYSES)
+
+
+def screen(variables: float) -> float:
+    """p-value from which one of so many variables is measured again."""
+    return min(max(SCREENED / variables, SCREEN[0]), SCREEN[1])
 
 
 def fresh_alpha(variables: float) -> float:

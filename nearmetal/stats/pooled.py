@@ -123,7 +123,7 @@ def pools_of(
             break
         pool, on = sessions[-count:], dates[-count:]
         since = before + len(set(dates[:-count]) - set(on))
-        new = days.sizes([session[0] for session in pool], on)
+        new = tuple(map(len, days.by_day([session[0] for session in pool], on)))
         between = drift * math.sqrt(days.contrast(memory, known, new, since))
         pools.append(Pool(base, pool, on, between, day_error))
     return pools

@@ -18,7 +18,6 @@ from nearmetal.stats.plan import (
     MARGIN,
     POWER,
     REACH,
-    SCREEN,
     THRESHOLD,
 )
 
@@ -149,16 +148,17 @@ def decide(
     return Decisions(side, count, shift, p, detectable)
 
 
-def screen(decisions: Decisions, errors: Errors, worse: int = 1) -> np.ndarray:
+def screen(decisions: Decisions, errors: Errors, level: float, worse: int = 1) -> np.ndarray:
     """Which trials need fresh samples, (trials,): those that changed, and undecided ones with a
-    shift for the worse that is significant at SCREEN.
+    shift for the worse that is significant.
 
     :arg errors: of the trials.
+    :arg level: p-value that is significant (plan.screen).
     :arg worse: 1 if higher values are worse, -1 if lower ones are.
     """
     shift, count = decisions.shift * worse, int(decisions.count.max(initial=1))
-    least = np.where(errors.between > 0, special.ndtri(1 - SCREEN) * errors.with_drift(count), 0)
-    suspicious = (decisions.p <= SCREEN) & (shift > least) & (decisions.side == UNDECIDED)
+    least = np.where(errors.between > 0, special.ndtri(1 - level) * errors.with_drift(count), 0)
+    suspicious = (decisions.p <= level) & (shift > least) & (decisions.side == UNDECIDED)
     return suspicious | (np.abs(decisions.side) == 1)
 
 
