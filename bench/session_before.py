@@ -12,7 +12,8 @@ import numpy as np
 from tabulate import tabulate
 
 from bench.__main__ import interval
-from nearmetal.stats.two_sessions import Change, Samples, judge
+from bench.tables import is_named, is_regressed
+from nearmetal.stats.two_sessions import Samples, judge
 
 VARIABLES = 200
 #: Least and largest coefficient of variation of a row of several.
@@ -70,21 +71,13 @@ def row(rng, noise: str, repeats: int, step: float, trials: int) -> list:
         changes = judge([Samples(list(a), list(b), True) for a, b in zip(before, now)])
         first, rest = changes[0], changes[1:]
         counts += (
-            any(map(_regressed, rest)),
-            any(map(_named, rest)),
-            _regressed(first),
-            _named(first),
+            any(map(is_regressed, rest)),
+            any(map(is_named, rest)),
+            is_regressed(first),
+            is_named(first),
         )
     cells = [f"{100 * hits / trials:.1f} ({interval(int(hits), trials)})" for hits in counts]
     return [noise, repeats, f"{100 * step:.0f} %", *cells]
-
-
-def _regressed(change) -> bool:
-    return isinstance(change, Change) and change.name == "regressed"
-
-
-def _named(change) -> bool:
-    return _regressed(change) or (isinstance(change, Change) and change.far is not None)
 
 
 def main() -> int:

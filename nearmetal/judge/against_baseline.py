@@ -62,6 +62,11 @@ OPPOSED = (
 ONE_DAY = (
     "this day alone shows it, and one day may be unlike the others. Fix: run again on another day"
 )
+#: Why nothing but a huge change shows.
+FEW_REPEATS = (
+    "{repeats} repeats against {samples} of the baseline name changes beyond a factor of "
+    "{huge:.0f} alone. Fix: `nearmetal gate --confirm`, or run with {least} repeats"
+)
 #: A regression needs a second day if the session has an improvement of at least this part of it.
 OTHER_WAY = 2 / 3
 _FEW_DAYS = (
@@ -267,9 +272,14 @@ def _value(value: Value, entry: Entry, terms: Terms, fresh: list[float]) -> Verd
         return _incomplete(value, str(error))
     samples = fresh if decision.by_fresh else value.samples
     recorded = len(entry.by_day(variable))
-    repeats, wanted = len(value.samples) + len(fresh), None
-    if decision.name == "inconclusive" and decision.more:
-        wanted = repeats + decision.more[0]
+    repeats, wanted, reason = len(value.samples) + len(fresh), None, ""
+    if decision.opposed:
+        reason = OPPOSED
+    elif decision.name == "inconclusive":
+        if decision.more:
+            wanted = repeats + decision.more[0]
+        if not fresh:
+            reason = _few_repeats(len(value.samples), entry, variable, variables)
     verdict = Verdict.on(
         value,
         decision.name,
@@ -280,9 +290,18 @@ def _value(value: Value, entry: Entry, terms: Terms, fresh: list[float]) -> Verd
         more=decision.more,
         screened=decision.screened,
         by_fresh=decision.by_fresh,
-        reason=OPPOSED if decision.opposed else "",
+        reason=reason,
     )
     return compared(verdict, decision, entry.values[variable])
+
+
+def _few_repeats(repeats: int, entry: Entry, variable: str, variables: float) -> str:
+    """Why so many repeats cannot be significant by their ranks; '' if they can."""
+    samples = sum(map(len, entry.anchored_by_day(variable)))
+    least = plan.least_repeats(samples, variables)
+    if repeats >= least:
+        return ""
+    return FEW_REPEATS.format(repeats=repeats, samples=samples, huge=plan.HUGE, least=least)
 
 
 def _incomplete(value: Value, reason: str) -> Verdict:
@@ -298,7 +317,7 @@ def _had_no_direction(value: Value, entry: Entry, terms: Terms) -> bool:
         return False
     # The baseline computed it with these counts, but did not know the direction.
     count, drift = terms.also_unjudged(value), terms.drift(value)
-    return judge.detectable_change(entry.by_day(variable), count, drift) is not None
+    return judge.detectable_change(entry.anchored_by_day(variable), count, drift) is not None
 
 
 def _unless_it_changed(
@@ -321,7 +340,7 @@ def _decision(
 
     :arg variables: number of variables that share the error.
     """
-    recorded, better = entry.by_day(value.variable), bool(value.lower_is_better)
+    recorded, better = entry.anchored_by_day(value.variable), bool(value.lower_is_better)
     contrast = days.contrast(terms.days.memory, tuple(map(len, recorded)), (1,), terms.since)
     shared = variables, terms.drift(value), contrast
     if not fresh:
@@ -335,12 +354,13 @@ def date_of(session: Session) -> str:
     return f"{datetime.fromtimestamp(session.time, UTC):%Y-%m-%d}"
 
 
-def since(baseline: Baseline, past: Iterable[Session]) -> list[Session]:
-    """The sessions after the baseline's last one, oldest first.
+def since(recorded: Mapping[str, str], past: Iterable[Session]) -> list[Session]:
+    """The sessions after the last of the recorded ones, oldest first.
 
+    :arg recorded: sessions of a baseline: id -> start.
     :arg past: the system's sessions up to the judged one, oldest first.
     """
-    known, recorded = list(past), baseline.sessions
+    known = list(past)
     for at in reversed(range(len(known))):
         if known[at].uuid in recorded:
             return known[at + 1 :]
@@ -413,9 +433,9 @@ def _samples(
         value = case.value(verdict.variable) if case else None
         if value is None or value.unit != verdict.unit:
             continue
-        # An earlier session with a value that is not positive says nothing of later ones.
+        # An earlier session with a negative value says nothing of later ones.
         is_last = cases is sessions[-1][1]
-        if value.samples and (is_last or min(value.samples) > 0):
+        if value.samples and (is_last or min(value.samples) >= 0):
             dated.append((start, list(value.samples)))
     if dated:
         start, samples = dated[-1]
@@ -429,7 +449,8 @@ def _samples(
 def _pooled(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
     """The verdict by all of these samples, if they decide more than the session's own do."""
     entry = terms.baseline.entries[verdict.key]
-    recorded, better = entry.by_day(verdict.variable), entry.lower_is_better(verdict.variable)
+    recorded = entry.anchored_by_day(verdict.variable)
+    better = entry.lower_is_better(verdict.variable)
     # Neither direction would be a regression.
     if better is None or not samples:
         return verdict
@@ -470,6 +491,7 @@ def _pooled(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
         interval=decision.interval,
         p=decision.p,
         finds=decision.finds,
+        selected=False,
         reason=f"{what}over {count}",
     )
 

@@ -112,9 +112,9 @@ class Campaign:
 
     @cached_property
     def since_baseline(self) -> list[Session]:
-        """The sessions after the baseline's, up to this one."""
+        """The sessions after those that the baseline compares with, up to this one."""
         assert self.baseline is not None
-        return since(self.baseline, self.past)
+        return since(self.baseline.anchored, self.past)
 
     @cached_property
     def earlier(self) -> list[Session]:

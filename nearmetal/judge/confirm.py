@@ -464,7 +464,9 @@ def _judge_there(
     better = bool(entry.lower_is_better(verdict.variable))
     drift = drifts[verdict.key, verdict.variable]
     try:
-        return judge.judge(entry.by_day(verdict.variable), value.samples, better, drift=drift)
+        return judge.judge(
+            entry.anchored_by_day(verdict.variable), value.samples, better, drift=drift
+        )
     except judge.JudgeError:
         return None
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearmetal.judge import native_ratio
-from nearmetal.judge.baseline import Baseline, Entry, Key
+from nearmetal.judge.baseline import Baseline, Entry, Key, day_of
 from nearmetal.stats import days as stats_days
 from nearmetal.stats import drift, plan
 
@@ -94,6 +94,23 @@ def _effective(entries: dict[Key, Entry], part: list[Series], variables: float) 
     if levels != days:
         drifting = np.maximum(drifting, drift.effective(levels, variables))
     return drifting
+
+
+def steps(entries: dict[Key, Entry]) -> dict[str, dict[Series, float]]:
+    """Variables whose level changed within these entries: the first session of the new level ->
+    variable -> change as a fraction."""
+    changed: dict[str, dict[Series, float]] = {}
+    for part in _parts(entries):
+        days = [entries[key].by_day(name) for key, name in part]
+        for (key, name), step in zip(part, stats_days.steps(days)):
+            if step:
+                first, shift = step
+                by_day: dict[str, str] = {}
+                for uuid, start in entries[key].sessions.items():
+                    by_day.setdefault(day_of(start), uuid)
+                session = list(by_day.values())[first]
+                changed.setdefault(session, {})[key, name] = math.expm1(shift)
+    return changed
 
 
 def few_days(baseline: Baseline, variables: Iterable[Series]) -> str:

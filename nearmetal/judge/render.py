@@ -37,7 +37,7 @@ KEYS = {"environ": "environment", "name": "verdict"}
 #: Verdicts whose variables the table leaves out.
 QUIET = UNCHANGED
 #: Attributes of a verdict that the document leaves out: they steer `--confirm`.
-INTERNAL = ("more", "better", "screened", "by_fresh", "one_day", "of_repeats", "pooled")
+INTERNAL = ("more", "better", "screened", "by_fresh", "selected", "one_day", "of_repeats", "pooled")
 #: Most likely causes in the outputs for people.
 LIKELY = 6
 HEADERS = (
@@ -55,6 +55,8 @@ SUMMARY = {
 }
 ADVICE = {
     "deviates": "deviates: beyond what one may expect of this system; `nearmetal expect` says why",
+    "selected": "at least: these repeats were the reason to report the change, and exaggerate it. The "
+    "interval allows for this. `nearmetal gate --confirm` estimates the change",
     "ok": "ok: no change as large as the minimum detectable one (`finds`; --all prints it)",
     "disturbed": "disturbed: end what disturbs the nodes, and run these checks again",
     "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these again",
@@ -112,6 +114,9 @@ def row(verdict: Verdict) -> list[str]:
         cells["now"] = f"{number(verdict.value)} {verdict.unit}"
     if verdict.change is not None:
         cells["change"] = percent(verdict.change)
+    if verdict.selected and verdict.interval:
+        least = min(verdict.interval, key=abs)
+        cells["change"] = f"at least {percent(least)}" if least else "more than 0"
     if verdict.interval:
         cells["95 % interval"] = " to ".join(map(percent, verdict.interval))
     if verdict.finds:
@@ -194,6 +199,8 @@ def reasons(report: GateReport) -> list[str]:
         confirmable = verdict.reference in RECORDED and not report.confirmed
         if verdict.name != "inconclusive" or confirmable:
             names.add(verdict.name)
+        if verdict.selected:
+            names.add("selected")
     for name, text in ADVICE.items():
         if name in names:
             lines.append(text)

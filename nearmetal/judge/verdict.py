@@ -87,6 +87,8 @@ class Verdict:
     screened: bool = False
     #: fresh repeats decided alone
     by_fresh: bool = False
+    #: the samples that show the change were selected for it, and exaggerate it
+    selected: bool = False
     #: inconclusive: this day alone shows a change for the worse
     one_day: bool = False
     #: deviates: single repeats do, and the median need not
@@ -206,6 +208,7 @@ def compared(verdict: Verdict, decision: Decision, before: float, **more) -> Ver
         interval=decision.interval,
         p=decision.p,
         finds=decision.detectable,
+        selected=decision.selected,
         **more,
     )
 

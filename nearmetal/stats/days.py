@@ -18,9 +18,11 @@ from collections.abc import Hashable, Sequence
 from functools import cache, lru_cache
 
 import numpy as np
+from scipy import special
 
 from nearmetal.stats import drift, ranks
 from nearmetal.stats.plan import LEAST_DAYS
+from nearmetal.stats.variances import moderated
 
 #: Lags of days that show the autocorrelation.
 LAGS = (1, 2, 3)
@@ -33,6 +35,10 @@ MEMORIES = tuple(np.linspace(0, 0.98, 99).tolist())
 FAR = 3.0
 #: The farthest day is sought among the variables that are at most so many times as noisy.
 AS_NOISY = 2.0
+#: Chance that an unchanged baseline has a step, least size of one, and fewest days of a level.
+STEP_ERROR, STEP, LEAST_LEVEL = 0.01, 0.05, 2
+#: Least variance.
+TINY = 1e-18
 #: p-value with which another day shows half of a change.
 ANOTHER_DAY = 0.01
 
@@ -149,6 +155,38 @@ def bounds(baselines: Sequence[Sequence[Sequence[float]]], drifts: np.ndarray) -
     as_noisy = np.searchsorted(noise[order], AS_NOISY * noise, side="right") - 1
     enough = np.array(list(map(len, baselines))) >= LEAST_DAYS
     return np.where(enough, FAR * np.maximum(so_far[as_noisy], 0), 0.0)
+
+
+def steps(baselines: Sequence[Sequence[Sequence[float]]]) -> list[tuple[int, float] | None]:
+    """Where the days of each variable change their level: number of the first day of the new one,
+    and the shift as a logarithm; None: nowhere.
+
+    The test is a t-test of the days' medians at each place. Days that resemble each other move
+    farther by themselves.
+
+    :arg baselines: days of each variable, with one positive value for each repeat.
+    """
+    found: list[tuple[int, float] | None] = [None] * len(baselines)
+    alike = memory(baselines)
+    for places, logs in drift.tables(baselines):
+        medians = np.nanmedian(logs, axis=2)
+        count, most = medians.shape[1], np.ones(len(medians))
+        splits = range(LEAST_LEVEL, count - LEAST_LEVEL + 1)
+        for day in splits:
+            before, after = medians[:, :day], medians[:, day:]
+            shifts = after.mean(axis=1) - before.mean(axis=1)
+            squares = day * before.var(axis=1) + (count - day) * after.var(axis=1)
+            freedom = np.full(len(medians), count - 2.0)
+            variances, degrees = moderated(squares / freedom, freedom)
+            apart = contrast(alike, (1,) * day, (1,) * (count - day))
+            errors = np.sqrt(np.maximum(variances * apart, TINY))
+            p = special.stdtr(degrees, -np.abs(shifts) / errors)
+            error = STEP_ERROR / 2 / len(baselines) / len(splits)
+            is_step = (p < np.minimum(most, error)) & (np.abs(shifts) > math.log1p(STEP))
+            most = np.where(is_step, p, most)
+            for row in np.flatnonzero(is_step):
+                found[places[row]] = day, float(shifts[row])
+    return found
 
 
 def on_other_days(

@@ -9,6 +9,7 @@ At each of ANALYSES the new samples are compared with the baseline's:
 
 - `regressed` or `improved`: a one-sided Mann-Whitney test is significant, and the Hodges-Lehmann
   estimate is beyond THRESHOLD. If there is drift, it must also be beyond a day's shift (drift.py).
+  A change by more than HUGE that all samples show needs no such test.
 - `ok`: the estimate is MARGIN standard errors below the minimum detectable change. Fewer than
   LEAST_UNCHANGED samples give it only where there are no more.
 - Else fresh samples may decide (`judge_fresh`). A weak change for the worse is reason enough for
@@ -21,6 +22,7 @@ bench-gate` measures the resulting error rates.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,6 +40,11 @@ from nearmetal.stats.plan import (
     screen,
 )
 from nearmetal.stats.sequential import UNDECIDED
+
+#: Standard errors beyond the limit of significance from which selection exaggerates nothing.
+CLEAR = 3.0
+#: Steps of the search for an end of an interval.
+HALVINGS = 40
 
 
 class JudgeError(ValueError):
@@ -70,6 +77,9 @@ class Decision:
     by_fresh: bool = False
     #: Fresh samples show the opposite of the first ones.
     opposed: bool = False
+    #: A change near the limit of significance: the samples that show it exaggerate it. The interval
+    #: allows for this selection.
+    selected: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,10 +117,11 @@ def judge(
         from all variables of the baseline. None: found from this variable alone.
     :arg contrast: variance of the session's day against the baseline's days, as `days.contrast`
         finds it. None: that of the next day, independent of the others.
-    :raises JudgeError: too few samples, or a value that is not positive and finite.
+    :raises JudgeError: too few samples, or a value of them that is negative or not finite, or of the
+        baseline that is not positive.
     """
     test = _test(baseline, lower_is_better, variables, drift, contrast)
-    new = positive_logs(samples, "samples")
+    new = logs_of(samples, "samples")
     if not len(new):
         raise JudgeError("no sample to judge")
     return _decision(test, new)
@@ -135,7 +146,7 @@ def judge_fresh(
     :arg measured: number of variables that are judged by fresh samples.
     """
     test = _test(baseline, lower_is_better, variables, drift, contrast)
-    stages = [positive_logs(first, "samples"), positive_logs(fresh, "fresh samples")]
+    stages = [logs_of(first, "samples"), logs_of(fresh, "fresh samples")]
     if not all(map(len, stages)):
         raise JudgeError("no sample to judge")
     began = _decision(test, stages[0])
@@ -207,6 +218,15 @@ def positive_logs(values, what: str) -> np.ndarray:
     return np.log(array)
 
 
+def logs_of(values, what: str) -> np.ndarray:
+    """Natural logarithms of the (n,) values of a session. Raises JudgeError.
+
+    A value of 0, such as no time lost, is smaller than all others: ranks need no more of it.
+    """
+    array = np.asarray(values, dtype=float)
+    return positive_logs(np.where(array == 0, sys.float_info.min, array), what)
+
+
 def _decision(test: _Test, new: np.ndarray) -> Decision:
     """The decision on new samples."""
     trial = sequential.decide(test.base[None], new[None], test.alpha, test.errors, test.analyses)
@@ -219,16 +239,25 @@ def _decision(test: _Test, new: np.ndarray) -> Decision:
     if test.analyses == CONFIRMATION_ANALYSES:
         more = tuple(later - count for later in more if later > count and side == UNDECIDED)
     day = float(test.errors.between[0] * special.ndtri(0.975))
+    low, high = _interval(test.base, new[:count], shift, day)
+    least = None
+    if abs(side) == 1 and test.analyses == ANALYSES:
+        least = _at_least(test, new[:count], shift)
+    if least is not None and side > 0:
+        low = min(low, math.expm1(least))
+    elif least is not None:
+        high = max(high, math.expm1(-least) + 0.0)
     return Decision(
         _name(side, test.lower_is_better),
         math.expm1(shift),
-        _interval(test.base, new[:count], shift, day),
+        (low, high),
         float(trial.p[0]),
         count,
         _fraction(trial.detectable),
         () if math.isnan(trial.detectable[0]) else more,
         screened,
         test.drift,
+        selected=least is not None,
     )
 
 
@@ -252,3 +281,32 @@ def _interval(base: np.ndarray, new: np.ndarray, shift: float, day: float) -> tu
     below = shift + math.copysign(math.hypot(low - shift, day), low - shift or -1)
     above = shift + math.copysign(math.hypot(high - shift, day), high - shift or 1)
     return math.expm1(below), math.expm1(above)
+
+
+def _at_least(test: _Test, new: np.ndarray, shift: float) -> float | None:
+    """The size that a change has at least, with 97.5 %, given that it is significant; None if it
+    would be with smaller samples, too.
+
+    If the samples were all smaller by `margin`, they would not be significant. The estimate is a
+    normal deviate that is cut off there (Zhong and Prentice, Bias-reduced estimators and confidence
+    intervals for odds ratios in genome-wide association studies, Biostatistics 9, 2008).
+    """
+    error = float(test.errors.with_drift(len(new))[0])
+    apart = np.sort(math.copysign(1.0, shift) * np.subtract.outer(new, test.base).ravel())
+    chances = ranks.mann_whitney(len(new), len(test.base))
+    size, wanted = abs(shift), int(np.argmax(chances <= test.alpha))
+    # A huge change need not be significant.
+    if wanted == 0:
+        return None
+    margin = min(apart[len(apart) - wanted], size - float(test.errors.threshold(len(new))[0]))
+    if not 0 < margin < CLEAR * error:
+        return None
+    low, high = 0.0, size
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        chance = special.log_ndtr((middle - size) / error)
+        if chance - special.log_ndtr((middle - size + margin) / error) < math.log(0.025):
+            low = middle
+        else:
+            high = middle
+    return low

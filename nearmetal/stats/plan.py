@@ -1,5 +1,7 @@
 """The plan of the sequential tests: error rates, interim analyses, detectable changes."""
 
+import math
+
 #: Chance that the noise between repeats raises any alarm in an unchanged campaign: a variable
 #: called `regressed`, by the session alone. DAY_ERROR, the unknown part of the days' shifts and
 #: pooled.POOLED_ERROR add 2 %. Analyses of the same repeats seldom err apart.
@@ -40,6 +42,8 @@ REACH = 32
 LEAST_UNCHANGED = 5
 #: Interim analyses of a duet: numbers of pairs. Three pairs are never significant.
 PAIRS = ANALYSES[1:]
+#: Repeats of a session by default (checks/base.py).
+REPEATS = 5
 #: Numbers of fresh samples at which they are judged.
 CONFIRMATION_ANALYSES = (10, 20, 32)
 #: Smallest change that is reported, however significant.
@@ -47,6 +51,8 @@ THRESHOLD = 0.02
 #: Smallest change that fresh samples confirm. Of one day, they cannot tell a change from the shift
 #: of that day, and days of 1 % are hard to see (`make bench-gate`: "days 1 % in a fifth").
 CONFIRMED = 0.03
+#: Factor beyond which a change needs no rank test, if all samples show it.
+HUGE = 2.0
 #: Bounds of the minimum detectable change. Above the second, a variable is not judged.
 DETECTABLE = (0.05, 1.0)
 #: Power at the minimum detectable change.
@@ -73,6 +79,17 @@ def least_drift(days: int, levels: int) -> float:
 def alpha(variables: float) -> float:
     """Error rate of one analysis of one variable: an equal part of the campaign's (Bonferroni)."""
     return CAMPAIGN_ERROR / variables / len(ANALYSES)
+
+
+def least_repeats(samples: int, variables: float) -> int:
+    """The fewest repeats that are significant by their ranks against so many samples of a baseline.
+
+    Where all are beyond the baseline's, one of all orders is as extreme.
+    """
+    for count in ANALYSES:
+        if 1 / math.comb(samples + count, count) <= alpha(variables):
+            return count
+    return ANALYSES[-1]
 
 
 def screen(variables: float) -> float:

@@ -23,7 +23,7 @@ from scipy import special
 
 from nearmetal.stats import days, ranks, sequential
 from nearmetal.stats.drift import effective
-from nearmetal.stats.judge import JudgeError, baseline_of, positive_logs
+from nearmetal.stats.judge import JudgeError, baseline_of, logs_of
 from nearmetal.stats.plan import DETECTABLE, POWER, THRESHOLD
 
 #: Chance that an unchanged session raises any alarm by the pooled sessions.
@@ -74,12 +74,12 @@ def judge_pooled(
     :arg memory: of days, as `days.memory` finds it.
     :arg bound: change that needs no second day, as `days.bounds` finds it.
     :arg before: number of days between the baseline and the first of `sessions`.
-    :raises JudgeError: no sample, or a value that is not positive and finite.
+    :raises JudgeError: no sample, or a value that is negative or not finite.
     """
     recorded, base = baseline_of(baseline, variables)
     if drift is None:
         drift = float(effective([recorded], variables)[0])
-    logs = [positive_logs(session, "samples") for session in sessions]
+    logs = [logs_of(session, "samples") for session in sessions]
     if not logs or not len(logs[-1]):
         raise JudgeError("no sample to judge")
     error = POOLED_ERROR / variables / len(WINDOWS)

@@ -13,6 +13,7 @@ from nearmetal.stats.plan import (
     ANALYSES,
     CONFIRMED,
     DETECTABLE,
+    HUGE,
     LEAST_UNCHANGED,
     LOST_POWER,
     MARGIN,
@@ -135,7 +136,10 @@ def decide(
             if taken not in analyses:  # not a planned analysis: only an estimate
                 continue
             distance = np.abs(shift[part])
-            changed = (p[part] <= alpha) & (distance > errors.threshold(taken)[part])
+            significant = p[part] <= alpha
+            if taken == reached:
+                significant |= _is_huge(base[part], new[part])
+            changed = significant & (distance > errors.threshold(taken)[part])
             margin = np.maximum(
                 MARGIN * errors.within_session(taken),
                 special.ndtri(POWER) * errors.with_drift(taken),
@@ -146,6 +150,14 @@ def decide(
             side[part] = np.where(changed, direction, unchanged)
             count[part] = np.where(side[part] == UNDECIDED, reached, taken)
     return Decisions(side, count, shift, p, detectable)
+
+
+def _is_huge(base: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Whether all new samples of a trial are farther from the baseline's than these are apart, and
+    by a factor of HUGE: few samples of many variables are never significant by their ranks."""
+    low, high = base.min(axis=1), base.max(axis=1)
+    gap = np.maximum(new.min(axis=1) - high, low - new.max(axis=1))
+    return gap > np.maximum(high - low, math.log(HUGE))
 
 
 def screen(decisions: Decisions, errors: Errors, level: float, worse: int = 1) -> np.ndarray:

@@ -5,8 +5,7 @@ more than DISTANCE times what the changes of all variables differ by, beside the
 have in common. All variables of a session are judged together:
 
 - Noise within a session is that of both sessions' repeats. Few repeats tell little of it, so that
-  its variance borrows from those of all variables, the more, the more these are alike (Smyth,
-  Linear models and empirical Bayes methods for assessing differential expression, 2004, section 6).
+  its variance borrows from those of all variables (variances.py).
 - A change must be significant by a t-test on logarithms, at an equal part of the campaign's error
   rate.
 - A worse variable is `regressed` only where the change is beyond FAR and beyond the tail of the
@@ -31,6 +30,7 @@ from scipy import special
 from nearmetal.stats import ranks
 from nearmetal.stats.judge import Decision, JudgeError, changed, positive_logs
 from nearmetal.stats.plan import CAMPAIGN_ERROR
+from nearmetal.stats.variances import LEAST_VARIABLES, moderated
 
 #: Smallest change that counts, as a fraction.
 LEAST = 0.25
@@ -43,14 +43,10 @@ SECOND_DAY = 0.01
 TINY = 1e-9
 #: Typical changes of all variables that a change must exceed.
 DISTANCE = float(special.ndtri(1 - 0.001))
-#: Least number of variables that show a typical change, and how alike their variances are.
-LEAST_VARIABLES = 10
 #: Standard errors beyond which an improvement is that of a day, and not of noise.
 NOISE = 3.0
 #: Most and fewest of the largest improvements that show the tail of days.
 EXTREMES, LEAST_EXTREMES = 20, 5
-#: Degrees of freedom that a variance may borrow, and that of few variables: the first.
-PRIORS = np.geomspace(1.0, 1000.0, 121)
 
 
 @dataclass(frozen=True)
@@ -98,10 +94,7 @@ def judge(variables: Sequence[Samples]) -> list[Change | JudgeError]:
         counts.append(1 / len(before) + 1 / len(now))
         freedom.append(len(before) + len(now) - 2.0)
     variances = np.array([_variance(before, now) for _, _, before, now in usable])
-    common, prior = _prior(variances, np.array(freedom))
-    degrees = np.array(freedom) + prior
-    # The posterior variance of Smyth (2004).
-    variances = (prior * common + np.array(freedom) * variances) / degrees
+    variances, degrees = moderated(variances, np.array(freedom))
     shifts = np.array(_shifts([(before, now) for _, _, before, now in usable]))
     tests = _Tests(shifts, np.sqrt(variances * counts), degrees, np.array(sides))
     for number, (place, variable, _, now) in enumerate(usable):
@@ -165,24 +158,6 @@ class _Tests:
             index = float(np.median(np.log(gains[1:] / gains[0]))) / math.log(2)
             far = max(far, float(gains[0]) * ((len(gains) - 1) / CAMPAIGN_ERROR) ** index)
         return max(self.bound, min(far, math.log1p(FARTHEST)))
-
-
-def _prior(variances: np.ndarray, freedom: np.ndarray) -> tuple[float, float]:
-    """The variance that variables have in common, and the degrees of freedom that it counts for.
-
-    The logarithms of variances differ by chance (Smyth, 2004, section 6.2). What they differ by
-    beyond it shows how little one tells of another.
-    """
-    known = variances > 0
-    if known.sum() < LEAST_VARIABLES:
-        return float(np.median(variances)), PRIORS[0]
-    half = freedom[known] / 2
-    logs = np.log(variances[known]) - special.digamma(half) + np.log(half)
-    beyond = float(logs.var(ddof=1) - special.polygamma(1, half).mean())
-    expected = special.polygamma(1, PRIORS / 2)
-    prior = float(PRIORS[np.abs(expected - beyond).argmin()])
-    centre = float(logs.mean() + special.digamma(prior / 2) - math.log(prior / 2))
-    return math.exp(centre), prior
 
 
 def _logs(values: Sequence[float]) -> np.ndarray:

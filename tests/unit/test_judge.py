@@ -91,7 +91,7 @@ def test_equal_samples_are_no_evidence():
         (BASE[:10], [10.0] * 5, "10 samples.* 20"),
         (BASE, [], "no sample"),
         (BASE, [10, float("nan")], "samples hold a value"),
-        (BASE, [10, 0], "not positive"),
+        (BASE, [10, -1], "not positive"),
         ([*BASE, -1], [10.0] * 5, "baseline hold a value"),
     ],
 )
@@ -171,3 +171,45 @@ def test_p_values_of_large_samples_are_those_of_the_normal_approximation(new, ba
     for far in (0.0, 1.0, 2.0, 3.0):
         at = int(new * base / 2 + far * deviation)
         assert found[at] == pytest.approx(stats.norm.sf(far), rel=0.1)
+
+
+@pytest.mark.parametrize("lower_is_better, name", [(True, "improved"), (False, "regressed")])
+def test_a_value_of_0_is_smaller_than_all_others(lower_is_better, name):
+    decision = judge.judge(BASE, [0.0] * 5, lower_is_better, variables=200)
+    assert (decision.name, decision.change) == (name, -1)
+    assert np.isfinite(decision.interval).all()
+    once = judge.judge(BASE, [10.0, 0.0, 10.1, 9.9, 10.0], lower_is_better, variables=200)
+    assert once.name in ("ok", "inconclusive") and abs(once.change) < 0.02
+
+
+def test_ranks_of_few_repeats_need_more_of_them_where_variables_are_many():
+    assert plan.least_repeats(20, 236) == 5 and plan.least_repeats(20, 237) == 7
+    assert plan.least_repeats(21, 293) == 7 and plan.least_repeats(60, 200) == 5
+
+
+@pytest.mark.parametrize("factor, name", [(100, "regressed"), (1.9, "inconclusive")])
+def test_a_huge_change_needs_no_ranks(factor, name):
+    decision = judge.judge(BASE[:20], BASE[20:25] * factor, True, variables=400)
+    assert decision.name == name
+
+
+def test_a_change_near_the_limit_is_one_of_at_least_so_much():
+    """The samples that show it were selected: their mean exaggerates it."""
+    near = judge.judge(BASE, fresh(1.08, 5), True, variables=200)
+    assert (near.name, near.selected) == ("regressed", True)
+    assert 0 <= near.interval[0] < near.change and near.interval[0] < 0.06
+    far = judge.judge(BASE, fresh(1.2, 5), True, variables=200)
+    assert (far.name, far.selected) == ("regressed", False) and far.interval[0] > 0.15
+    again = judge.judge_fresh(BASE, fresh(1.08, 5), fresh(1.08, 10), True, variables=200)
+    assert (again.name, again.selected) == ("regressed", False)
+
+
+def test_intervals_after_selection_hold_their_level():
+    rng, errors, count = np.random.default_rng(5), 0, 0
+    for _ in range(300):
+        base = np.exp(rng.normal(0, 0.03, 60))
+        decision = judge.judge(base, np.exp(rng.normal(0.05, 0.03, 5)), True, variables=200)
+        if decision.name == "regressed":
+            count += 1
+            errors += not decision.interval[0] <= np.expm1(0.05) <= decision.interval[1]
+    assert count > 15 and errors <= 0.1 * count
