@@ -44,11 +44,14 @@ class Known:
     bounds: np.ndarray
 
     @classmethod
-    def of(cls, logs: np.ndarray) -> Known:
+    def of(cls, logs: np.ndarray, anchor: int | None = None) -> Known:
+        """
+        :arg anchor: number of first days that nights are compared with; None: all.
+        """
         values = np.exp(logs)
         drifts = drift.effective(values, len(logs))
         memory = days.memory(values) if drifts.any() else 0.0
-        return cls(logs, drifts, memory, days.bounds(values, drifts))
+        return cls(logs[:, :anchor], drifts, memory, days.bounds(values, drifts))
 
     @property
     def base(self) -> np.ndarray:

@@ -481,6 +481,9 @@ def _pooled(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
     if decision.sessions > 1:
         count = f"{decision.sessions} sessions since {samples[-decision.sessions][0]}"
     what = {"watched": "no change ", "inconclusive": "suspicious "}.get(decision.name, "")
+    reason = f"{what}over {count}"
+    if decision.name == "inconclusive" and verdict.reason:
+        reason = f"{reason}; {verdict.reason}"
     pool = list(itertools.chain(*values[-decision.sessions :]))
     return replace(
         verdict,
@@ -492,7 +495,7 @@ def _pooled(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
         p=decision.p,
         finds=decision.finds,
         selected=False,
-        reason=f"{what}over {count}",
+        reason=reason,
     )
 
 
