@@ -555,17 +555,17 @@ def _metadata(baseline: Baseline, samples: str) -> dict:
 
 def _case(entry: Entry, common: dict[str, str]) -> dict:
     """A case's metadata, without the facts that all cases of its partition share."""
-    document = {
+    document: dict[str, Any] = {
         "recorded": entry.recorded,
         "sessions": list(entry.sessions),
         "parameters": entry.parameters,
         "facts": {name: value for name, value in entry.facts.items() if name not in common},
         "noise": {name: vars(noise) for name, noise in sorted(entry.noise.items())},
     }
-    if entry.evidence:
-        document["evidence"] = {name: list(ends) for name, ends in sorted(entry.evidence.items())}
     if entry.anchor:
         document["anchor"] = entry.anchor
+    if entry.evidence:
+        document["evidence"] = {name: list(ends) for name, ends in sorted(entry.evidence.items())}
     if entry.better:
         document["better"] = dict(sorted(entry.better.items()))
     return document

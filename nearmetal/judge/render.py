@@ -55,8 +55,8 @@ SUMMARY = {
 }
 ADVICE = {
     "deviates": "deviates: beyond what one may expect of this system; `nearmetal expect` says why",
-    "selected": "at least: these repeats were the reason to report the change, and exaggerate it. The "
-    "interval allows for this. `nearmetal gate --confirm` estimates the change",
+    "selected": "at least: repeats that are the reason to report a change exaggerate it, and the "
+    "interval allows for that. `nearmetal gate --confirm` estimates the change",
     "ok": "ok: no change as large as the minimum detectable one (`finds`; --all prints it)",
     "disturbed": "disturbed: end what disturbs the nodes, and run these checks again",
     "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these again",

@@ -117,8 +117,8 @@ def judge(
         from all variables of the baseline. None: found from this variable alone.
     :arg contrast: variance of the session's day against the baseline's days, as `days.contrast`
         finds it. None: that of the next day, independent of the others.
-    :raises JudgeError: too few samples, or a value of them that is negative or not finite, or of the
-        baseline that is not positive.
+    :raises JudgeError: too few samples, a value that is negative or not finite, or one of 0 in the
+        baseline.
     """
     test = _test(baseline, lower_is_better, variables, drift, contrast)
     new = logs_of(samples, "samples")
