@@ -101,7 +101,7 @@ def reach(alpha: float, samples: int) -> float:
 class Decisions:
     """Decisions on many trials; each array has one entry for each trial."""
 
-    #: 1 a higher value, -1 a lower one, 0 unchanged, UNDECIDED, OPPOSITE.
+    #: 1 a higher value, -1 a lower one, 0 unchanged, UNDECIDED.
     side: np.ndarray
     #: Number of samples used.
     count: np.ndarray

@@ -1,5 +1,6 @@
 """The simulation of the gate's error rates."""
 
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,13 @@ def test_some_campaigns_keep_the_promises():
     assert found[:, 0, campaigns.FOUND].mean() > 0.8
     unchanged = campaigns.simulate(kind("t3 days 1 %"), 200, 30, processes=1)
     assert (unchanged[:, 0, campaigns.EXIT_CODE] == 1).sum() <= 2
+
+
+def test_changes_since_the_session_before_count_when_they_are_named():
+    """A change of one day alone is `regressed` on a second day, and named on the first one."""
+    plan = argparse.Namespace(campaigns=5, variables=200)
+    rows = bench_tables.without_baseline(np.random.default_rng(1), plan)
+    assert not bench_gate.broken("two sessions", rows)
 
 
 @pytest.mark.parametrize("name", ["repeats alone", "t3 days 1 %", "days AR 0.9, 2 %"])

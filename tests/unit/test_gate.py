@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from xml.etree import ElementTree
@@ -23,7 +24,7 @@ from nearmetal.judge import campaign as campaigns
 from nearmetal.judge import render as verdicts
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.campaign import Campaign
-from nearmetal.judge.verdict import VERDICT_NAMES, GateReport
+from nearmetal.judge.verdict import VERDICT_NAMES, GateReport, Verdict
 from nearmetal.site import system as site
 from nearmetal.stats.plan import CONFIRMATION_ANALYSES
 from tests.support.campaigns import campaign, only, with_medians
@@ -880,3 +881,22 @@ def test_a_bound_that_allows_nothing_is_refused(monkeypatch, capsys, tmp_path, w
         sessions=[campaign(1)],
     )
     assert code == 3 and said in err
+
+
+@pytest.mark.parametrize(
+    "interval, change",
+    [
+        ((0.031, 0.12), "at least +3.1 %"),
+        ((-0.12, -0.031), "at least -3.1 %"),
+        ((0.0, 0.12), "more than 0"),
+    ],
+)
+def test_a_change_near_the_limit_is_shown_as_at_least_so_much(interval, change):
+    verdict = Verdict(
+        *("tcp", "native", "gnu", "latency", "us", "regressed"),
+        change=0.08,
+        interval=interval,
+        selected=True,
+    )
+    assert change in verdicts.row(verdict)
+    assert change not in verdicts.row(replace(verdict, selected=False))

@@ -92,6 +92,6 @@ def test_several_unchanged_sessions_a_day_raise_no_alarm_more_often_than_promise
 
 def test_samples_that_cannot_be_judged_are_refused():
     base = sessions(np.random.default_rng(7), 12, 0.02)
-    for wrong in ([], [[]], [[1.0, float("nan")]], [[0.0]]):
+    for wrong in ([], [[]], [[1.0, float("nan")]], [[-1.0]]):
         with pytest.raises(JudgeError):
             pooled.judge_pooled(base, wrong, True)
