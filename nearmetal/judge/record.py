@@ -161,7 +161,7 @@ def _steps(entries: dict[Key, Entry]) -> list[str]:
         (key, name), change = max(changes.items(), key=lambda entry: abs(entry[1]))
         start = entries[key].sessions[session]
         notes.append(
-            f"{len(changes)} variables changed within the baseline, from session {session} of "
+            f"{len(changes)} variable(s) changed within the baseline, from session {session} of "
             f"{start} on, most {name} of {' | '.join(key)}: {100 * change:+.1f} %. Across a "
             "change, the gate finds less. Fix: `nearmetal history` shows what else changed; record "
             "from sessions of one level (--since or --session)"

@@ -43,6 +43,8 @@ def test_changes_since_the_session_before_count_when_they_are_named():
     plan = argparse.Namespace(campaigns=5, variables=200)
     rows = bench_tables.without_baseline(np.random.default_rng(1), plan)
     assert not bench_gate.broken("two sessions", rows)
+    (noisy,) = [row for row in rows if (row.method, row.step) == ("CV 1 to 20 %", 0.5)]
+    assert noisy.rate > 40
 
 
 @pytest.mark.parametrize("name", ["repeats alone", "t3 days 1 %", "days AR 0.9, 2 %"])
