@@ -15,40 +15,44 @@ from tabulate import tabulate
 
 from bench.__main__ import interval
 from bench.campaigns import Known, gate
-from bench.noise import SESSION
+from bench.noise import KINDS, SESSION
 from nearmetal.stats.plan import BASELINE_SESSIONS
 
-VARIABLES, NIGHTS, CV = 200, 16, 0.03
-#: Changes of a night, as logarithms: what it is called, at first, and from night to night.
-CHANGES = (
-    ("none", 0.0, 0.0),
-    ("a step of 5 %", math.log(1.05), 0.0),
-    ("a creep of 3 % a week", 0.0, math.log(1.03) / 7),
+VARIABLES, NIGHTS = 200, 16
+#: Noise (`name` of noise.KINDS), what the change is called, its logarithm at first, and that of
+#: each further night.
+ROWS = (
+    ("repeats alone", "a step of 5 %", math.log(1.05), 0.0),
+    ("repeats alone", "a creep of 3 % a week", 0.0, math.log(1.03) / 7),
+    ("days 1 %", "a step of 10 %", math.log(1.10), 0.0),
+    ("days 1 %", "a creep of 6 % a week", 0.0, math.log(1.06) / 7),
 )
 #: What nights are compared with.
 FIXED, ADDED, ALL = "fixed baseline", "--add each night", "--add without an anchor"
 
 
-def campaign(seed, how: str, step: float, creep: float) -> tuple[bool, bool, int]:
+def campaign(seed, noise: str, step: float, creep: float, how: str) -> tuple[bool, bool, int]:
     """Whether the changed variable was named, whether another was, and the added nights."""
     rng = np.random.default_rng(seed)
-    days = list(CV * rng.standard_normal((BASELINE_SESSIONS, VARIABLES, SESSION)))
+    kind = next(kind for kind in KINDS if kind.name == noise)
+    shape = VARIABLES, BASELINE_SESSIONS + NIGHTS
+    logs = kind.session(rng, shape, SESSION) + kind.days(rng, *shape)[:, :, None]
+    logs[0, BASELINE_SESSIONS:] += step + creep * np.arange(1, NIGHTS + 1)[:, None]
+    days = list(range(BASELINE_SESSIONS))
     earlier: list[np.ndarray] = []
     named, alarm = False, False
-    known = Known.of(np.stack(days, axis=1))
-    for number in range(NIGHTS):
-        logs = CV * rng.standard_normal((VARIABLES, SESSION))
-        logs[0] += step + creep * (number + 1)
-        night = gate(known, earlier, logs)
+    known = Known.of(logs[:, days])
+    for number in range(BASELINE_SESSIONS, BASELINE_SESSIONS + NIGHTS):
+        night = gate(known, earlier, logs[:, number])
         named |= bool(night.regressed[0])
         alarm |= bool(night.regressed[1:].any())
-        earlier.append(logs)
+        earlier.append(logs[:, number])
         if how != FIXED and not (night.exit_code or night.improved.any()):
-            days.append(logs)
+            days.append(number)
             anchor = BASELINE_SESSIONS
             if how == ALL:
                 anchor, earlier = len(days), []
-            known = Known.of(np.stack(days, axis=1), anchor)
+            known = Known.of(logs[:, days], anchor)
     return named, alarm, len(days) - BASELINE_SESSIONS
 
 
@@ -60,16 +64,16 @@ def main() -> int:
     options = parser.parse_args()
     count, rows = options.campaigns, []
     with ProcessPoolExecutor(options.processes) as pool:
-        for name, step, creep in CHANGES:
+        for noise, name, step, creep in ROWS:
             for how in (FIXED, ADDED, ALL):
                 seeds = [[options.seed, number] for number in range(count)]
-                same = [[how] * count, [step] * count, [creep] * count]
+                same = zip(*[(noise, step, creep, how)] * count)
                 outcomes = np.array(list(pool.map(campaign, seeds, *same)))
                 cells = []
                 for hits in outcomes[:, :2].sum(axis=0).tolist():
                     cells.append(f"{100 * hits / count:.1f} ({interval(hits, count)})")
-                rows.append([name, how, *cells, f"{outcomes[:, 2].mean():.1f}"])
-    heads = ["change", "nights are compared with", "named %", "another named %", "nights added"]
+                rows.append([noise, name, how, *cells, f"{outcomes[:, 2].mean():.1f}"])
+    heads = ["noise", "change", "compared with", "named %", "another named %", "nights added"]
     print(tabulate(rows, heads, disable_numparse=True))
     return 0
 
