@@ -71,8 +71,6 @@ class Decision:
     more: tuple[int, ...] = ()
     #: Fresh samples are worth their time.
     screened: bool = False
-    #: Allowed between days, as a fraction.
-    drift: float = 0.0
     #: Fresh samples decided alone.
     by_fresh: bool = False
     #: Fresh samples show the opposite of the first ones.
@@ -90,7 +88,6 @@ class _Test:
     base: np.ndarray
     #: Error rate of an analysis.
     alpha: float
-    drift: float
     errors: sequential.Errors
     lower_is_better: bool
     #: p-value of a change for the worse that is worth fresh samples.
@@ -175,7 +172,7 @@ def _test(
         contrast = days.contrast(0.0, tuple(map(len, recorded)), (1,))
     between = np.array([drift * math.sqrt(contrast)])
     errors = sequential.Errors.of(base[None], between, day_error(variables))
-    return _Test(base, alpha(variables), drift, errors, lower_is_better, screen(variables))
+    return _Test(base, alpha(variables), errors, lower_is_better, screen(variables))
 
 
 def detectable_change(baseline, variables: float = 1, drift: float | None = None) -> float | None:
@@ -256,7 +253,6 @@ def _decision(test: _Test, new: np.ndarray) -> Decision:
         _fraction(trial.detectable),
         () if math.isnan(trial.detectable[0]) else more,
         screened,
-        test.drift,
         selected=least is not None,
     )
 

@@ -75,5 +75,5 @@ def test_a_day_like_the_baselines_other_days_is_no_regression():
     flat, _ = campaign(1, 0.005, 0.0)
     assert judge.judge(flat[0], launches, True, variables=60).name == "regressed"
     told = judge.judge(flat[0], launches, True, variables=60, drift=0.02)
-    assert (told.name, told.drift) == ("ok", 0.02)
+    assert told.name == "ok"
     assert told.interval[0] < 0.0 < told.interval[1]
