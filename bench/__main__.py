@@ -41,6 +41,7 @@ PROMISES = {
         )
     },
     ("two sessions", "CV 3 %", 0.5): (75, None),
+    ("two sessions", "CV 1 to 20 %", 0.5): (60, None),
     ("CV 2 %", "judge", 0.0): (0.1, 7),
     ("CV 2 %", "judge", 0.05): (98, 8),
     ("CV 3 %", "judge", 0.0): (0.1, 10),

@@ -167,7 +167,9 @@ def steps(baselines: Sequence[Sequence[Sequence[float]]]) -> list[tuple[int, flo
     :arg baselines: days of each variable, with one positive value for each repeat.
     """
     found: list[tuple[int, float] | None] = [None] * len(baselines)
-    alike = memory(baselines)
+    alike = 0.0
+    if drift.effective(baselines, len(baselines)).any():
+        alike = memory(baselines)
     for places, logs in drift.tables(baselines):
         medians = np.nanmedian(logs, axis=2)
         count, most = medians.shape[1], np.ones(len(medians))
