@@ -2,10 +2,10 @@
 faults and prints what is found, what is named rightly, and false alarms.
 
 A sweep is that of a session: latency and bandwidth, alone and together, which share one error. The
-values of a link are times: log-normal noise, or with tails of Student's t with three degrees of
-freedom. Healthy nodes differ by 1 %, in each matrix otherwise. A fault slows down by so much what
-its node, link or switch sends, alone and together; latencies have none. A sweep has three repeats
-of each link, and so has the second one, which confirms.
+values of a link are times, with the kinds of noise of bench/fleet_nodes.py. Healthy nodes differ by
+1 %, in each matrix otherwise. A fault slows down by so much what its node, link or switch sends,
+alone and together; latencies have none. A sweep has three repeats of each link, and so has the
+second one, which confirms.
 
 The methods of others get the same medians, and what they name in any matrix counts: a fixed
 threshold of 10 % below the fleet's median, three standard deviations, and a similarity of
@@ -27,6 +27,7 @@ from tabulate import tabulate
 
 from bench import fleet_nodes
 from bench.__main__ import interval
+from bench.fleet_nodes import HEAVY, NORMAL, SLOWING, noise_of
 from nearmetal.checks.fleet_values import stored_links
 from nearmetal.checks.parsing.links import Link, Links
 from nearmetal.fleet import findings
@@ -37,8 +38,15 @@ REPEATS = 3
 NATURAL = 0.01
 #: Nodes -> (nodes of a switch, number of sweeps without faults, and with each sort of them).
 FLEETS = {16: (4, 600, 40), 128: (16, 100, 5), 1024: (32, 5, 1), 8192: (64, 1, 1)}
-#: Coefficient of variation and degrees of freedom of the noise.
-NOISES = ((0.02, None), (0.10, None), (0.05, None), (0.05, 3))
+#: Size and kind of noise.
+Noise = tuple[float, str]
+NOISES: tuple[Noise, ...] = (
+    (0.02, NORMAL),
+    (0.10, NORMAL),
+    (0.05, NORMAL),
+    (0.05, HEAVY),
+    (0.05, SLOWING),
+)
 #: Faults of the largest fleet: kind, number and size.
 LARGEST = (("", 0, 0.0), ("node", 10, 0.10), ("link", 10, 0.30), ("switch", 10, 0.10))
 COUNTS = (1, 3, 10)
@@ -71,13 +79,13 @@ class Fleet:
     switches: np.ndarray  #: (n,)
     faults: frozenset[tuple[str, tuple[int, ...]]]  #: kind and nodes
 
-    def sweep(self, rng, case: int, noise: float, tail: int | None) -> Sweep:
+    def sweep(self, rng, case: int, noise: Noise) -> Sweep:
         """One case of a sweep."""
         latency, sends, receives = self.natural[case]
-        us = measured(rng, latency, latency, noise, tail)
+        us = measured(rng, latency, latency, noise)
         for node in range(len(us)):
             us[node + 1 :, node] = us[node, node + 1 :]
-        times = measured(rng, sends, receives, noise, tail)
+        times = measured(rng, sends, receives, noise)
         for senders, receivers in self.slow:
             times[np.ix_(senders, receivers)] *= 1 + self.change
         names = tuple(f"n{node}" for node in range(len(us)))
@@ -109,16 +117,15 @@ def fleet(rng, nodes: int, size: int, kind: str = "", count: int = 0, change: fl
     return Fleet(natural, slow, change, switches, frozenset(faults))
 
 
-def measured(rng, out: np.ndarray, into: np.ndarray, noise: float, tail: int | None) -> np.ndarray:
+def measured(rng, out: np.ndarray, into: np.ndarray, noise: Noise) -> np.ndarray:
     """Times of all links, (n, n): medians of the repeats, around 1."""
     count = len(out)
     found = np.empty((count, count), dtype=np.float32)
     for start in range(0, count, BLOCK):
         rows = slice(start, start + BLOCK)
         shape = (REPEATS, len(out[rows]), count)
-        drawn = rng.standard_t(tail, shape) if tail else rng.standard_normal(shape, np.float32)
-        middle = np.sort(drawn, axis=0)[REPEATS // 2]
-        found[rows] = np.exp(out[rows, None] + into[None, :] + noise * middle)
+        middle = np.sort(noise_of(rng, shape, *noise), axis=0)[REPEATS // 2]
+        found[rows] = np.exp(out[rows, None] + into[None, :] + middle)
     return found
 
 
@@ -201,19 +208,19 @@ class Tally:
         ]
 
 
-def rows(rng, nodes: int, kind: str, count: int, change: float, sweeps: int, noise, tail) -> dict:
+def rows(rng, nodes: int, kind: str, count: int, change: float, sweeps: int, noise: Noise) -> dict:
     """Method -> its tally over so many sweeps of fleets with these faults."""
     tallies = {name: Tally() for name in ("sweep", "confirmed", *OTHERS)}
     for _ in range(sweeps):
         one = fleet(rng, nodes, FLEETS[nodes][0], kind, count, change)
         names: dict[str, set] = {name: set() for name in tallies}
-        swept = [one.sweep(rng, case, noise, tail) for case in range(len(CASES))]
+        swept = [one.sweep(rng, case, noise) for case in range(len(CASES))]
         error = findings.error_of(swept)
         for case, first in enumerate(swept):
             found = findings.of(first, error)
             names["sweep"] |= named(found)
             if found:
-                second = one.sweep(rng, case, noise, tail)
+                second = one.sweep(rng, case, noise)
                 names["confirmed"] |= named(findings.compared(first, second, error).found)
             for what in first.measures:
                 for name, method in OTHERS.items():
@@ -254,25 +261,22 @@ def main() -> int:
             broken += largest(rng, nodes)
             continue
         _, quiet, others = FLEETS[nodes]
-        for noise, tail in NOISES:
-            if options.noise not in (None, round(100 * noise)):
+        for noise in NOISES:
+            title = f"{nodes} nodes, noise {100 * noise[0]:.0f} %, {noise[1]}"
+            if options.noise not in (None, round(100 * noise[0])):
                 continue
             table = []
             for kind, count, change in cases(nodes):
-                found = rows(
-                    rng, nodes, kind, count, change, others if kind else quiet, noise, tail
-                )
+                found = rows(rng, nodes, kind, count, change, others if kind else quiet, noise)
                 what = f"{count} x {kind}, {100 * change:.0f} %" if kind else "none"
                 table += [[what, name, *tally.cells()] for name, tally in found.items()]
                 if not kind:
                     broken += [
-                        f"{nodes} nodes, noise {noise}: {name} has {tally.alarms} alarms in "
-                        f"{tally.sweeps} sweeps"
+                        f"{title}: {name} has {tally.alarms} alarms in {tally.sweeps} sweeps"
                         for name, tally in found.items()
                         if name in PROMISED and surely_too_many(tally)
                     ]
-            noise_said = f"{100 * noise:.0f} %" + (", heavy tails" if tail else "")
-            print(f"\n{nodes} nodes, noise {noise_said}")
+            print(f"\n{title}")
             head = ["faults", "method", "found %", "named rightly %", "alarms %", "false names"]
             print(tabulate(table, head), flush=True)
     for line in broken:
@@ -307,7 +311,7 @@ def largest(rng, nodes: int) -> list[str]:
     broken = []
     for kind, count, change in LARGEST:
         one = fleet(rng, nodes, size, kind, count, change)
-        swept = one.sweep(rng, 0, 0.05, None)
+        swept = one.sweep(rng, 0, (0.05, NORMAL))
         began = time.process_time()
         found = named(findings.of(swept, findings.error_of([swept] * len(CASES))))
         seconds = time.process_time() - began

@@ -10,7 +10,6 @@ import math
 from scipy import special
 
 from bench import noise as bench_noise
-from nearmetal.stats import plan as stats_plan
 from nearmetal.stats.plan import ANALYSES, CAMPAIGN_ERROR, CONFIRMATION_ERROR
 
 #: The step to find, and the power to find it with.
@@ -42,21 +41,6 @@ def wald(cv: float, error: float, power: float) -> float:
     return (
         power * math.log(power / error) + (1 - power) * math.log((1 - power) / (1 - error))
     ) / information
-
-
-def step_with_drift(drift: float, plan) -> str:
-    """The smallest detectable step if sessions drift, with any number of repeats."""
-    sessions = plan.baseline // bench_noise.SESSION
-    error = stats_plan.day_error(plan.variables)
-    reach = special.ndtri(1 - error) + special.ndtri(stats_plan.POWER)
-    one, two = (
-        100 * math.expm1(reach * drift * math.sqrt(1 / taken + 1 / sessions)) for taken in (1, 2)
-    )
-    return (
-        f"limit: at {100 * error:.3f} % false alarms and {100 * stats_plan.POWER:.0f} % power "
-        f"no number of repeats in one session finds less than {one:.1f} %, in two sessions "
-        f"{two:.1f} %"
-    )
 
 
 def pairs_for_a_step(shared: float, plan) -> str:

@@ -39,37 +39,6 @@ def campaign(
 
 
 @dataclass(frozen=True)
-class Days:
-    """How the days of a campaign shift its variables."""
-
-    name: str
-    of: Callable  #: function: generator, variables -> standard deviation of each one's shifts
-    cv: float = 0.03  #: of the repeats
-    quiet_cv: float = 0.03  #: of the repeats of variables whose days do not shift them
-    shared: bool = False  #: whether a day shifts all by the same number of standard deviations
-    bad: float = 0.0  #: chance of a day with shifts four times as large
-
-
-def _some(part: float, drift: float) -> Callable:
-    return lambda rng, variables: np.where(rng.random(variables) < part, drift, 0.0)
-
-
-#: The mixtures that real systems resemble.
-MIXTURES = [
-    Days("none drifts", _some(0, 0)),
-    Days("all drift 1 %", _some(1, 0.01)),
-    Days("all drift 1 %, together", _some(1, 0.01), shared=True),
-    Days("a fifth drift 1 %", _some(0.2, 0.01)),
-    Days("a fifth drift 2 %", _some(0.2, 0.02)),
-    Days("a fifth drift 3 %", _some(0.2, 0.03)),
-    Days("half drift 1 %", _some(0.5, 0.01)),
-    Days("each its own, 1 % on average", lambda rng, count: rng.exponential(0.01, count)),
-    Days("60 % drift 2 %, the rest has CV 1 %", _some(0.6, 0.02), quiet_cv=0.01),
-    Days("all drift 1 %, one day in 20 four times", _some(1, 0.01), bad=0.05),
-]
-
-
-@dataclass(frozen=True)
 class Shape:
     """Noise between repeats that is no normal one."""
 
@@ -120,19 +89,109 @@ SHAPES = [
 ]
 
 
-def uneven(rng, variables: int, days: Days, baseline: int, fresh: int):
-    """A baseline, (variables, sessions, SESSION), fresh repeats, (variables, fresh), and which
-    variables are quiet, (variables,)."""
-    drift, sessions = days.of(rng, variables), baseline // SESSION
-    cv = np.where(drift > 0, days.cv, days.quiet_cv)[:, None]
-    shape = (1 if days.shared else variables, sessions + 1)
-    shifts = rng.normal(0, 1, shape) * drift[:, None]
-    shifts *= np.where(rng.random(sessions + 1) < days.bad, 4, 1)
-    noise = rng.normal(0, 1, (variables, baseline + fresh)) * cv
-    values = np.exp(noise) * _outliers(rng, noise.shape)
-    base = values[:, :baseline].reshape(variables, sessions, SESSION)
-    base = base * np.exp(shifts[:, :-1, None])
-    return base, values[:, baseline:] * np.exp(shifts[:, -1:]), drift == 0
+@dataclass(frozen=True)
+class Kind:
+    """The noise of a campaign: of its days, of its jobs and of its repeats."""
+
+    name: str
+    #: function: generator, variables, days -> logarithms of the shifts of days, (variables, days)
+    days: Callable
+    cv: float = 0.03  #: of the repeats
+    outliers: float = 0.0  #: fraction of the repeats
+    slow_jobs: float = 0.0  #: fraction of the jobs in a mode 20 % above the other, of a fifth
+    shape: Callable | None = None  #: of the repeats, in place of a log-normal one: as in `Shape`
+
+    def session(self, rng, rows: tuple[int, int], repeats: int) -> np.ndarray:
+        """Logarithms of the repeats of jobs, (*rows, repeats), without the shifts of days."""
+        if self.shape:
+            return np.log(self.shape(rng, (*rows, repeats)))
+        logs = rng.normal(0, _logs(self.cv), (*rows, repeats))
+        if self.outliers:
+            logs += np.where(rng.random(logs.shape) < self.outliers, math.log(OUTLIERS[1]), 0)
+        if self.slow_jobs:
+            slow = (rng.random(rows) < self.slow_jobs) & (np.arange(rows[0]) % 5 == 0)[:, None]
+            logs += np.where(slow, math.log(1.2), 0)[:, :, None]
+        return logs
+
+
+#: Partitions of a campaign, whose variables are equally many.
+PARTITIONS = 4
+
+
+def _no_days(rng, variables: int, count: int) -> np.ndarray:
+    return np.zeros((variables, count))
+
+
+def _gauss(drift: float, part: float = 1.0) -> Callable:
+    def days(rng, variables: int, count: int) -> np.ndarray:
+        return rng.normal(0, drift, (variables, count)) * _drifting(rng, variables, part)
+
+    return days
+
+
+def _heavy(degrees: int, scale: float, part: float = 1.0) -> Callable:
+    def days(rng, variables: int, count: int) -> np.ndarray:
+        shifts = scale * rng.standard_t(degrees, (variables, count))
+        return shifts * _drifting(rng, variables, part)
+
+    return days
+
+
+def _drifting(rng, variables: int, part: float) -> np.ndarray:
+    return (rng.random(variables) < part)[:, None]
+
+
+def _memory(drift: float) -> Callable:
+    return lambda rng, variables, count: np.log(remembering(rng, variables, count, 0.9, drift))
+
+
+def _walk(drift: float) -> Callable:
+    return lambda rng, variables, count: rng.normal(0, drift, (variables, count)).cumsum(axis=1)
+
+
+def _common(days: Callable) -> Callable:
+    """All variables of a partition share its shifts."""
+
+    def shared(rng, variables: int, count: int) -> np.ndarray:
+        return np.repeat(days(rng, PARTITIONS, count), -(-variables // PARTITIONS), 0)[:variables]
+
+    return shared
+
+
+def _weeks(drift: float) -> Callable:
+    def days(rng, variables: int, count: int) -> np.ndarray:
+        phase = np.arange(count) + 7 * rng.random((variables, 1))
+        return drift * np.sin(2 * math.pi * phase / 7)
+
+    return days
+
+
+def _bad_days(rng, variables: int, count: int) -> np.ndarray:
+    return rng.normal(0, 0.01, (variables, count)) * np.where(rng.random(count) < 0.05, 4, 1)
+
+
+#: Noises that the gate must bear.
+KINDS = [
+    Kind("repeats alone", _no_days),
+    Kind("2 % outliers", _no_days, outliers=0.02),
+    Kind("CV 2 %", _no_days, cv=0.02, outliers=0.02),
+    Kind("CV 8 %", _no_days, cv=0.08),
+    Kind("days 1 %", _gauss(0.01)),
+    Kind("days 2 %", _gauss(0.02)),
+    Kind("days 1 % in a fifth", _gauss(0.01, 0.2)),
+    Kind("days 3 % in a fifth", _gauss(0.03, 0.2)),
+    Kind("days 1 %, one in 20 four times", _bad_days),
+    Kind("t3 days 1 %", _heavy(3, 0.01)),
+    Kind("t2 days 2 % in a fifth", _heavy(2, 0.02, 0.2)),
+    Kind("modes per job in a fifth", _no_days, slow_jobs=0.3),
+    Kind("days AR 0.9, 1 %", _memory(0.01)),
+    Kind("days AR 0.9, 2 %", _memory(0.02)),
+    Kind("random walk 0.5 % a day", _walk(0.005)),
+    Kind("partitions share days 1 %", _common(_gauss(0.01))),
+    Kind("partitions share days AR 0.9, 2 %", _common(_memory(0.02))),
+    Kind("weekly cycle 2 %", _weeks(0.02)),
+    *(Kind(shape.name, _no_days, shape=shape.of) for shape in SHAPES),
+]
 
 
 def sessions(rng, variables: int, count: int, cv: float, drift: float) -> np.ndarray:

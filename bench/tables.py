@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench import confirmation
+from bench import campaigns, confirmation
 from bench import limits as bench_limits
 from bench import methods as bench_methods
 from bench import noise as bench_noise
 from nearmetal.judge import history
-from nearmetal.stats import drift, pairs, pooled, ranks, sequential, two_sessions
+from nearmetal.stats import drift, pairs, sequential, two_sessions
 from nearmetal.stats.plan import (
     ANALYSES,
-    CONFIRMATION_ERROR,
     PAIRS,
     PRIOR_DRIFT,
+    REPEATS,
     UNKNOWN_DRIFT,
     alpha,
     day_error,
@@ -29,22 +29,23 @@ from nearmetal.stats.plan import (
 STEPS = (0.0, 0.03, 0.05, 0.10)
 #: `step` of a row where each variable has a step of its own `finds`.
 FINDS = 1.0
-#: Repeats of a session by default, and fresh ones of `gate --confirm`.
-DEFAULT = 5, 32
-#: Times as many unchanged campaigns as others.
-MORE = 5
 #: Beginning of a table's note.
 UNCHANGED = "flagged at 0 %: an unchanged campaign"
-UNCHANGED_SESSION = (
-    "eight sessions share a baseline, so that the intervals are too narrow; flagged at 0 %: an "
-    "unchanged session"
+#: Noise (`name` of noise.KINDS), variables of a campaign, and steps that `gate --confirm` finds.
+POWER = (
+    ("repeats alone", 200, (0.05, 0.10)),
+    ("2 % outliers", 200, (0.05, 0.10)),
+    ("CV 2 %", 200, (0.05, FINDS)),
+    ("CV 8 %", 200, (0.10, FINDS)),
+    ("CV 8 %", 20, (0.08,)),
+    ("CV 8 %", 4, (0.08,)),
+    ("days 1 %", 200, (0.10,)),
+    ("t3 days 1 %", 200, (0.10,)),
+    ("days AR 0.9, 1 %", 200, (0.10,)),
+    ("modes per job in a fifth", 200, (0.10,)),
 )
-#: Which variables a day shifts (`whose` of noise.campaign) -> name of the row.
-WHOSE = {
-    "own": "judge",
-    "shared": "judge, days shared",
-    "half": "judge, half of the variables drift: these",
-}
+#: Steps that the default run measures; the others are of `--all`.
+MAIN = (0.05, 0.10)
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ class Row:
     hits: int
     trials: int
     repeats: float | None = None  #: mean number of repeats used
-    days: int | None = None  #: number of different days, if trials share them
-    size: float | None = None  #: median of the steps, if each variable has its own; `step` is FINDS
+    #: of whole campaigns: percent with an improvement, and percent that end with 2
+    beside: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, step: float, method: str, flags: np.ndarray, repeats=None) -> "Row":
@@ -67,71 +68,57 @@ class Row:
         return 100 * self.hits / self.trials
 
 
-def gate(rng, trials: int, cv: float, days: float, step: float, plan, whose: str = "own"):
-    """(baseline, fresh repeats, decisions of judge, decisions of confirm) of each campaign. The
-    campaigns together have `trials` variables."""
-    error, found = alpha(plan.variables), []
-    for start in range(0, trials, plan.variables):
-        variables = min(plan.variables, trials - start)
-        base, new = bench_noise.campaign(
-            rng, variables, cv, days, plan.baseline, ANALYSES[-1], whose
-        )
-        new = new * (1 + step)
-        drifts = drift.effective(base, plan.variables)
-        days_of_base, base = base.shape[1], base.reshape(len(base), -1)
-        logs, fresh = np.log(base), np.log(new)
-        errors = sequential.Errors.of(logs, drifts, days_of_base, day_error(plan.variables))
-        found.append(
-            (
-                base,
-                new,
-                sequential.decide(logs, fresh, error, errors),
-                sequential.decide_in_two_stages(
-                    logs,
-                    fresh[:, : DEFAULT[0]],
-                    fresh[:, DEFAULT[0] : sum(DEFAULT)],
-                    error,
-                    CONFIRMATION_ERROR,
-                    errors,
-                ),
-            )
-        )
-    return found
-
-
-def decided(step: float, method: str, decisions, every: int = 1) -> Row:
-    return Row.of(
-        step,
-        method,
-        np.concatenate([found.side[::every] == 1 for found in decisions]),
-        np.concatenate([found.count[::every] for found in decisions]),
-    )
-
-
 def steps(rng, cv: float, plan) -> list[Row]:
-    """Power and false alarms of every method, without drift."""
+    """Power and false alarms of every method, without drift; the gate's by repeats until a
+    verdict."""
     rows = []
     for step in STEPS:
-        base, new, judged, confirmed = zip(*gate(rng, plan.trials, cv, 0.0, step, plan))
-        rows += [decided(step, "judge", judged), decided(step, "confirm", confirmed)]
-        rows += [
-            Row.of(step, name, flags, count)
-            for name, flags, count in bench_methods.others(
-                rng, np.concatenate(base), np.concatenate(new), cv
-            )
-        ]
+        base, new = bench_noise.campaign(rng, plan.trials, cv, 0.0, plan.baseline, ANALYSES[-1])
+        base, new = base.reshape(len(base), -1), new * (1 + step)
+        logs = np.log(base)
+        errors = sequential.Errors.of(logs, np.zeros(len(logs)), day_error(plan.variables))
+        judged = sequential.decide(logs, np.log(new), alpha(plan.variables), errors)
+        rows.append(Row.of(step, "judge", judged.side == 1, judged.count))
+        for name, flags, count in bench_methods.others(rng, base, new, cv):
+            rows.append(Row.of(step, name, flags, count))
     return rows
 
 
-def finds(rng, plan) -> list[Row]:
-    """Power at the minimum detectable change of each variable, by `gate --confirm=all`."""
+def confirmed(rng, plan) -> list[Row]:
+    """Steps that the gate finds: by five repeats, by `gate --confirm`, and by that of the night
+    after."""
     rows = []
-    for cv in (0.02, 0.05, 0.08):
-        logs, first, fresh = _repeats(rng, cv, plan)
-        shift = _errors(logs, plan.variables).detectable(alpha(plan.variables))
-        found = _confirmed(logs, first + shift[:, None], fresh + shift[:, None], plan.variables)
-        row = Row.of(FINDS, f"CV {100 * cv:.0f} %", found.side == 1, found.count)
-        rows.append(replace(row, size=float(np.median(np.expm1(shift)))))
+    for name, variables, steps in POWER:
+        kind = next(kind for kind in bench_noise.KINDS if kind.name == name)
+        for step in steps:
+            if not plan.all and (step not in MAIN or variables != plan.variables):
+                continue
+            seed = int(rng.integers(2**32))
+            size = None if step == FINDS else math.log1p(step)
+            outcomes = campaigns.simulate(kind, variables, plan.changed, size, seed=seed)
+            label = name if variables == plan.variables else f"{name}, {variables} variables"
+            for place, when in ((-1, "5 repeats alone"), (0, "gate --confirm"), (1, "next night")):
+                found, fresh = (
+                    outcomes[:, place, campaigns.FOUND],
+                    outcomes[:, place, campaigns.FRESH],
+                )
+                rows.append(Row.of(step, f"{label}: {when}", found, fresh))
+    return rows
+
+
+def unchanged(rng, plan) -> list[Row]:
+    """Unchanged campaigns in which `gate --confirm` ends with 1, on some nights."""
+    rows = []
+    for kind in bench_noise.KINDS:
+        seed = int(rng.integers(2**32))
+        # How repeats vary is no matter of nights.
+        long = kind.shape is None
+        outcomes = campaigns.simulate(kind, plan.variables, plan.campaigns, long=long, seed=seed)
+        for place, when in enumerate(campaigns.JUDGED[: 4 if long else 2]):
+            night = outcomes[:, place]
+            row = Row.of(0.0, f"{kind.name}: {when}", night[:, 0] == 1, night[:, campaigns.FRESH])
+            beside = 100 * night[:, campaigns.IMPROVED].mean(), 100 * (night[:, 0] == 2).mean()
+            rows.append(replace(row, beside=beside))
     return rows
 
 
@@ -139,101 +126,17 @@ def plain(rng, plan) -> list[Row]:
     """Changes that a session decides without fresh repeats, by its number of repeats."""
     rows = []
     for baseline, days, drifting in ((plan.baseline, 12, 0.0), (20, 1, least_drift(1, 1))):
-        for repeats in (3, DEFAULT[0], 7):
+        for repeats in (3, REPEATS, 7):
             for step in (0.0, 0.10, 0.20, 0.50):
                 base, new = bench_noise.campaign(rng, plan.trials, 0.03, 0.0, baseline, repeats)
-                logs, drifts = np.log(base.reshape(len(base), -1)), np.full(len(base), drifting)
-                errors = sequential.Errors.of(logs, drifts, days, day_error(plan.variables))
+                logs = np.log(base.reshape(len(base), -1))
+                between = np.full(len(logs), drifting * math.sqrt(1 + 1 / days))
+                errors = sequential.Errors.of(logs, between, day_error(plan.variables))
                 steps = np.log(new) + math.log1p(step)
                 found = sequential.decide(logs, steps, alpha(plan.variables), errors)
                 name = f"{repeats} repeats, baseline of {baseline}"
                 rows.append(Row.of(step, name, found.side == 1))
     return rows
-
-
-def shares(rng, plan) -> list[Row]:
-    """Power where fewer variables share the campaign's error (`gate --only`)."""
-    rows, step = [], 0.08
-    for variables in (200, 20, 4):
-        logs, first, fresh = _repeats(rng, 0.08, plan)
-        shifted = first + np.log1p(step), fresh + np.log1p(step)
-        found = _confirmed(logs, *shifted, variables)
-        size = _errors(logs, variables).detectable(alpha(variables))
-        name = f"CV 8 %, {variables} variables, finds {100 * np.median(np.expm1(size)):.1f} %"
-        rows.append(Row.of(step, name, found.side == 1, found.count))
-    return rows
-
-
-def _repeats(rng, cv: float, plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Logarithms of a baseline's repeats, a session's and fresh ones."""
-    base, new = bench_noise.campaign(rng, plan.trials, cv, 0.0, plan.baseline, sum(DEFAULT))
-    logs = np.log(new)
-    return np.log(base.reshape(len(base), -1)), logs[:, : DEFAULT[0]], logs[:, DEFAULT[0] :]
-
-
-def _errors(logs: np.ndarray, variables: int) -> sequential.Errors:
-    days = logs.shape[1] // bench_noise.SESSION
-    return sequential.Errors.of(logs, np.zeros(len(logs)), days, day_error(variables))
-
-
-def _confirmed(logs, first, fresh, variables: int) -> sequential.Decisions:
-    errors = _errors(logs, variables)
-    return sequential.decide_in_two_stages(
-        logs,
-        first,
-        fresh,
-        alpha(variables),
-        CONFIRMATION_ERROR,
-        errors,
-    )
-
-
-def drifting(rng, cv: float, days: float, plan) -> list[Row]:
-    """Power and false alarms of the gate with drift between days. False alarms are rare, so they
-    have four times as many trials."""
-    rows = []
-    for step, trials, whose in (
-        (0.0, 4, "own"),
-        (0.0, 4, "shared"),
-        (0.0, 4, "half"),
-        (0.05, 1, "own"),
-    ):
-        _, _, judged, confirmed = zip(*gate(rng, trials * plan.trials, cv, days, step, plan, whose))
-        row = decided(step, WHOSE[whose], judged, 2 if whose == "half" else 1)
-        rows.append(replace(row, days=len(judged)) if whose == "shared" else row)
-        rows += [decided(step, "confirm", confirmed)] if whose == "own" else []
-    return rows
-
-
-def uneven_days(rng, plan) -> list[Row]:
-    """Unchanged campaigns with any alarm where days shift variables unevenly, and steps of 5 % that
-    are found in variables which days do not shift. Alarms are rare: they have MORE campaigns."""
-    rows, error = [], alpha(plan.variables)
-    for days in bench_noise.MIXTURES:
-        alarms, found = [], []
-        for number in range(MORE * plan.campaigns):
-            base, new, quiet = bench_noise.uneven(
-                rng, plan.variables, days, plan.baseline, ANALYSES[-1]
-            )
-            logs, fresh = np.log(base.reshape(len(base), -1)), np.log(new)
-            drifting = drift.effective(base, plan.variables)
-            drifting *= _of_day(logs, fresh[:, : DEFAULT[0]], drifting)
-            errors = sequential.Errors.of(logs, drifting, base.shape[1], day_error(plan.variables))
-            alarms.append((sequential.decide(logs, fresh, error, errors).side == 1).any())
-            if quiet.any() and number < plan.campaigns:
-                own, steps = errors.rows(quiet), fresh[quiet] + np.log1p(0.05)
-                found.append(sequential.decide(logs[quiet], steps, error, own).side == 1)
-        rows.append(Row.of(0.0, days.name, np.array(alarms)))
-        if found:
-            rows.append(Row.of(0.05, f"{days.name}: the quiet", np.concatenate(found)))
-    return rows
-
-
-def _of_day(logs: np.ndarray, new: np.ndarray, drifting: np.ndarray) -> float:
-    """The factor of the day's drift, as `nearmetal gate` finds it."""
-    shifts = np.median(new, axis=1) - np.median(logs, axis=1)
-    error = ranks.median_error(ranks.spread(logs), logs.shape[1], new.shape[1])
-    return drift.of_day(shifts, error, drifting)
 
 
 def duet(rng, shared: float, plan) -> list[Row]:
@@ -260,52 +163,6 @@ def duet(rng, shared: float, plan) -> list[Row]:
             )
         )
     return rows
-
-
-def campaigns(rng, plan) -> list[Row]:
-    """Number of unchanged campaigns that raise any alarm."""
-    rows = []
-    for cv in (0.02, 0.03):
-        found = [
-            judged
-            for _, _, judged, _ in gate(rng, plan.campaigns * plan.variables, cv, 0.0, 0.0, plan)
-        ]
-        rows.append(
-            Row.of(
-                0.0,
-                f"CV {100 * cv:.0f} %",
-                np.array([(judged.side == 1).any() for judged in found]),
-            )
-        )
-        rows.append(decided(0.0, f"CV {100 * cv:.0f} %, its variables", found))
-    return rows
-
-
-def other_noise(rng, plan) -> list[Row]:
-    """Unchanged campaigns with any alarm, and steps of 5 % that are found, where the noise between
-    repeats is not that of the other tables."""
-    rows = []
-    for shape in bench_noise.SHAPES:
-        alarms, found = [], []
-        for number in range(plan.campaigns):
-            sessions = plan.baseline // bench_noise.SESSION
-            base = shape.of(rng, (plan.variables, sessions, bench_noise.SESSION))
-            fresh = shape.of(rng, (plan.variables, ANALYSES[-1]))
-            drifting = drift.effective(base, plan.variables)
-            alarms.append(_flagged(base, fresh, drifting, plan).any())
-            if number < plan.campaigns // 4 or not found:
-                found.append(_flagged(base, fresh * 1.05, drifting, plan))
-        rows.append(Row.of(0.0, shape.name, np.array(alarms)))
-        rows.append(Row.of(0.05, shape.name, np.concatenate(found)))
-    return rows
-
-
-def _flagged(base, new, drifting, plan) -> np.ndarray:
-    """Which variables the gate calls regressed, of a baseline of so many days."""
-    logs, fresh, days = np.log(base.reshape(len(base), -1)), np.log(new), base.shape[1]
-    drifting = drifting * _of_day(logs, fresh[:, : DEFAULT[0]], drifting)
-    errors = sequential.Errors.of(logs, drifting, days, day_error(plan.variables))
-    return sequential.decide(logs, fresh, alpha(plan.variables), errors).side == 1
 
 
 #: Baselines of few levels: (name, levels, repeats of each, drift that is assumed); and how levels
@@ -347,15 +204,21 @@ def of_few_levels(rng, plan) -> list[Row]:
     return rows
 
 
+def _flagged(base, new, drifting, plan) -> np.ndarray:
+    """Which variables the gate calls regressed, of a baseline of so many days."""
+    logs, between = np.log(base.reshape(len(base), -1)), drifting * math.sqrt(1 + 1 / base.shape[1])
+    errors = sequential.Errors.of(logs, between, day_error(plan.variables))
+    return sequential.decide(logs, np.log(new), alpha(plan.variables), errors).side == 1
+
+
 def _finds_of_few(plan) -> str:
     """What a baseline of 20 repeats finds, by the drift that is assumed."""
     noise, error = np.array([0.03]), alpha(plan.variables)
     said = []
     for assumed in (PRIOR_DRIFT, UNKNOWN_DRIFT, 0.03):
-        errors = sequential.Errors(
-            noise, FEW[0][2], np.array([assumed]), 1, day_error(plan.variables)
-        )
-        finds, alone = errors.detectable(error)[0], errors.threshold(DEFAULT[0])[0]
+        between = np.array([assumed * math.sqrt(2)])
+        errors = sequential.Errors(noise, FEW[0][2], between, day_error(plan.variables))
+        finds, alone = errors.detectable(error)[0], errors.threshold(REPEATS)[0]
         said.append(
             f"{100 * assumed:.0f} % assumed: finds {100 * np.expm1(finds):.1f} %, five repeats "
             f"alone {100 * np.expm1(alone):.1f} %"
@@ -391,9 +254,19 @@ def confirmations(rng, plan) -> tuple[list[Row], str]:
     return rows, "; ".join([f"campaigns of {cases} that do not end with 0", *lines])
 
 
+def is_regressed(change) -> bool:
+    """Whether the session before makes a variable `regressed`."""
+    return isinstance(change, two_sessions.Change) and change.name == "regressed"
+
+
+def is_named(change) -> bool:
+    """The same, or whether it is `inconclusive` until a second day shows the change."""
+    return is_regressed(change) or change.far is not None
+
+
 def without_baseline(rng, plan) -> list[Row]:
     """Campaigns of five repeats with any alarm against the session before, and steps of 50 % that
-    are found there (stats/two_sessions.py)."""
+    are named there (stats/two_sessions.py)."""
     rows = []
     for name, cvs, days, whose in (
         ("CV 3 %", (0.03, 0.03), 0.0, "own"),
@@ -405,63 +278,17 @@ def without_baseline(rng, plan) -> list[Row]:
         for _ in range(plan.campaigns):
             for step in (0.0, 0.5):
                 before, now = bench_noise.two_sessions(
-                    rng, plan.variables, DEFAULT[0], cvs, days, whose
+                    rng, plan.variables, REPEATS, cvs, days, whose
                 )
                 now[: plan.variables // 20] *= 1 + step
-                judged = [
-                    decision.name == "regressed"
-                    for decision in two_sessions.judge(
-                        [two_sessions.Samples(a, b, True) for a, b in zip(before, now)]
-                    )
-                ]
+                samples = [two_sessions.Samples(a, b, True) for a, b in zip(before, now)]
+                changes = two_sessions.judge(samples)
                 if step:
-                    found += judged[: plan.variables // 20]
+                    found += map(is_named, changes[: plan.variables // 20])
                 else:
-                    alarms.append(any(judged))
+                    alarms.append(any(map(is_regressed, changes)))
         rows += [Row.of(0.0, name, np.array(alarms)), Row.of(0.5, name, np.array(found))]
     return rows
-
-
-def watching(rng, plan) -> list[Row]:
-    """Sessions of five repeats judged together (stats/pooled.py): unchanged sessions with any
-    alarm, and the sessions after which half of the steps were found."""
-    rows, count, error = [], 8, pooled.POOLED_ERROR / plan.variables / len(pooled.WINDOWS)
-    for cv, days, step in (
-        (0.03, 0.0, 0.05),
-        (0.08, 0.0, 0.10),
-        (0.03, 0.01, 0.05),
-    ):
-        name = f"CV {100 * cv:.0f} %" + (f", days {100 * days:.0f} %" if days else "")
-        alarms, found = [], []
-        for campaign in range(plan.campaigns):
-            base = bench_noise.sessions(rng, plan.variables, plan.baseline, cv, days)
-            later = bench_noise.sessions(rng, plan.variables, count * bench_noise.SESSION, cv, days)
-            drifting = drift.effective(base, plan.variables)
-            sides = _sides(base, later, drifting, error)
-            alarms += list((sides != 0).any(axis=1))
-            if campaign % 4:
-                continue  # of a step, the variables of each fourth campaign are enough
-            sides = _sides(base, later * (1 + step), drifting, error)
-            found.append(np.logical_or.accumulate(sides == 1))
-        by_session = np.concatenate(found, axis=1)
-        rows.append(Row.of(0.0, name, np.array(alarms)))
-        rows += [
-            Row.of(step, f"{name}, by session {after}", by_session[after - 1])
-            for after in (1, 2, 4, 8)
-        ]
-    return rows
-
-
-def _sides(base, later, drifting, error: float) -> np.ndarray:
-    """The side of each variable after each session, (sessions, variables)."""
-    logs, new = np.log(base.reshape(len(base), -1)), np.log(later)
-    sides = []
-    for count in range(1, new.shape[1] + 1):
-        seen = [new[:, session] for session in range(count)]
-        pools = pooled.pools_of(logs, seen, drifting, base.shape[1], error)
-        every = np.array([pool.side(error, pools[0]) for pool in pools])
-        sides.append(every[np.abs(every).argmax(axis=0), np.arange(len(base))])
-    return np.array(sides)
 
 
 def histories(rng, plan) -> list[Row]:
@@ -527,83 +354,57 @@ def within(rng, plan) -> list[Row]:
 
 
 def tables(rng, plan):
-    """Yield (title, rows, theoretical limit or a note) of each table of `plan.only`, or of all."""
-    for title, measured in _tables(rng, plan):
-        if not plan.only or title in plan.only:
+    """Yield (title, rows, theoretical limit or a note) of each table of `plan.only`; else of all,
+    or of the main ones."""
+    for title, is_main, measured in _tables(rng, plan):
+        if title in plan.only if plan.only else is_main or plan.all:
             rows, note = measured()
             yield title, rows, note
 
 
 def titles(plan) -> list[str]:
-    return [title for title, _ in _tables(None, plan)]
+    return [title for title, _, _ in _tables(None, plan)]
 
 
 def _tables(rng, plan):
-    """Yield the title of each table, and a function that returns its rows and its note."""
-    for cv in (0.02, 0.03, 0.08):
-        limit = bench_limits.repeats_for_a_step(cv, plan)
-        yield f"CV {100 * cv:.0f} %", lambda cv=cv, limit=limit: (steps(rng, cv, plan), limit)
-    for cv in (0.02, 0.03):
-        for days in (0.005, 0.01):
-            yield (
-                f"CV {100 * cv:.0f} %, days {100 * days:.1f} %",
-                lambda cv=cv, days=days: (
-                    drifting(rng, cv, days, plan),
-                    bench_limits.step_with_drift(days, plan),
-                ),
-            )
-    for title, rows, note in (
-        ("what finds promises", finds, "each variable rises by its minimum detectable change"),
-        ("a plain session", plain, "CV 3 %, no fresh repeats"),
-        ("shares of the error", shares, "variables that share the campaign's error"),
-        (
-            "uneven days",
-            uneven_days,
-            f"{UNCHANGED} with any alarm; at 5 %: a variable without drift",
-        ),
-    ):
-        yield title, lambda rows=rows, note=note: (rows(rng, plan), note)
-    for shared in (0.0, 0.8, 0.95, 0.99):
-        limit = bench_limits.pairs_for_a_step(shared, plan)
-        yield (
-            f"duet, CV 8 %, shared {shared}",
-            lambda shared=shared, limit=limit: (duet(rng, shared, plan), limit),
-        )
-    note_of_campaigns = (
-        f"each of {plan.variables} unchanged variables; flagged: a campaign with any alarm"
-    )
-    yield "campaigns", lambda: (campaigns(rng, plan), note_of_campaigns)
-    yield "confirmation", lambda: confirmations(rng, plan)
-    for title, rows, note in (
+    """Yield the title of each table, whether it is a main one, and a function that returns its rows
+    and its note."""
+    for title, is_main, rows, note in (
+        ("gate --confirm", True, confirmed, "a variable that changed; repeats: fresh ones in all"),
+        ("unchanged campaigns", True, unchanged, "flagged: a campaign that ends with 1"),
+        ("a plain session", False, plain, "CV 3 %, no fresh repeats"),
         (
             "two sessions",
+            True,
             without_baseline,
-            "flagged at 0 %: a campaign with any alarm; at 50 %: a variable",
-        ),
-        (
-            "sessions together",
-            watching,
-            f"{UNCHANGED_SESSION} with any alarm; else: a variable",
+            "flagged at 0 %: a campaign with any alarm; at 50 %: a variable that is named",
         ),
         (
             "history",
+            False,
             histories,
             "flagged: a series with a change point; with a step, one within a session of the step",
         ),
         (
             "within a repeat",
+            False,
             within,
             f"CV 2 %, rank test at 1 %, {bench_methods.WITHIN} samples in each repeat",
         ),
         (
-            "other noise",
-            other_noise,
-            "flagged at 0 %: an unchanged campaign with any alarm; else: a variable",
-        ),
-        (
             "baseline of few levels",
+            False,
             of_few_levels,
             f"{UNCHANGED} at another level with any alarm; else: a variable. {_finds_of_few(plan)}",
         ),
     ):
-        yield title, lambda rows=rows, note=note: (rows(rng, plan), note)
+        yield title, is_main, lambda rows=rows, note=note: (rows(rng, plan), note)
+    yield "confirmation", False, lambda: confirmations(rng, plan)
+    for cv in (0.02, 0.03, 0.08):
+        limit = bench_limits.repeats_for_a_step(cv, plan)
+        title = f"CV {100 * cv:.0f} %"
+        yield title, False, lambda cv=cv, limit=limit: (steps(rng, cv, plan), limit)
+    for shared in (0.0, 0.8, 0.95, 0.99):
+        limit = bench_limits.pairs_for_a_step(shared, plan)
+        title = f"duet, CV 8 %, shared {shared}"
+        yield title, False, lambda shared=shared, limit=limit: (duet(rng, shared, plan), limit)

@@ -424,7 +424,7 @@ def _gate(commands) -> None:
         "Each variable is ok, watched (by several sessions), regressed, improved, deviates, "
         "disturbed, inconclusive (too few repeats), xfail, incomplete or not judged. From "
         f"{plan.LEAST_DAYS} days on, at most {100 * plan.ANY_ALARM:.0f} % of the sessions of an "
-        "unchanged system have a regressed variable. Run it "
+        "unchanged system have a regressed variable after --confirm. Run it "
         "after `reframe -c reframe_checks -r`. Several systems have a verdict each; the exit code "
         "is the worst.",
         systems=True,
@@ -436,7 +436,7 @@ def _gate(commands) -> None:
         const="suspicious",
         choices=list(MEASURED_AGAIN),
         help="measure cases again, with ReFrame: changed (regressed or improved); suspicious "
-        "(changed or inconclusive, the default); all (suspicious or watched)",
+        "(changed, inconclusive or slightly worse; the default); all (suspicious or watched)",
     )
     gate.add_argument(
         "--most",

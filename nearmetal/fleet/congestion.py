@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -107,12 +106,12 @@ def _ratios(data: Stored, name: str, count: int) -> tuple[float, ...]:
     """Ratios of all victims; NaN for null. Raises ShapeError or ValueError."""
     where = f"{data.at('ratios')}.{name}"
     stored = typed_json.sequence(data.object("ratios").get(name), where)
-    known = [ratio for ratio in stored if ratio is not None]
-    typed_json.numbers(known, where)
-    if len(stored) != count or not all(0 < ratio < math.inf for ratio in known):
+    typed_json.numbers([ratio for ratio in stored if ratio is not None], where)
+    # NumPy reads null as NaN, and a comparison with NaN is false.
+    ratios = np.array(stored, dtype=float)
+    if len(ratios) != count or np.any(ratios <= 0) or np.any(np.isinf(ratios)):
         raise ValueError(f"{where} has {len(stored)} ratios of {count} victims, or bad ones")
-    # NumPy reads null as NaN.
-    return tuple(map(float, np.array(stored, dtype=float)))
+    return tuple(map(float, ratios))
 
 
 def _rows(
@@ -121,11 +120,10 @@ def _rows(
     """A row for each metric that the case has values of."""
     for metric in METRICS:
         alone = case.value(metric.name)
-        # A comparison with NaN is false.
-        known = [(ratio, node) for ratio, node in zip(ratios[metric.name], victims) if ratio > 0]
-        if alone is None or not known:
+        own = np.array(ratios[metric.name])
+        if alone is None or np.isnan(own).all():
             continue
-        worst_ratio, worst_node = max(known)
+        worst = int(np.nanargmax(own))
         yield Row(
             metric.words,
             f"{alone.value:.4g} {metric.unit}",
@@ -133,11 +131,12 @@ def _rows(
             _number(case, f"{metric.name}_ratio_mean"),
             _number(case, f"{metric.name}_ratio_99"),
             _number(case, f"{metric.name}_ratio_worst"),
-            worst_node,
-            worst_ratio,
+            victims[worst],
+            float(own[worst]),
         )
 
 
 def _number(case: Case, variable: str) -> float | None:
-    value = case.value(variable)
-    return value.value if value else None
+    if value := case.value(variable):
+        return value.value
+    return None

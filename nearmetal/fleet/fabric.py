@@ -59,5 +59,6 @@ def of(alone: Sweep, together: Sweep) -> Fabric | None:
     known = np.isfinite(both) & np.isfinite(alone.gbps)
     if not known.any():
         return None
-    together_gbps, alone_gbps = (float(gbps[known].sum(dtype=float)) for gbps in (both, alone.gbps))
+    together_gbps = float(both[known].sum(dtype=float))
+    alone_gbps = float(alone.gbps[known].sum(dtype=float))
     return Fabric(together_gbps, alone_gbps, int(known.sum()))

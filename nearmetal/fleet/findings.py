@@ -59,10 +59,9 @@ class Finding:
         """What it does, in words."""
         if self.what == FAILED:
             return self.said
-        does = "takes"
         if self.direction:
-            does = f"{WORDS[self.direction]} with"
-        return f"{does} {self.said} ({self.what})"
+            return f"{WORDS[self.direction]} with {self.said} ({self.what})"
+        return f"takes {self.said} ({self.what})"
 
     @property
     def who(self) -> tuple[str, frozenset[str]]:
@@ -140,6 +139,7 @@ def compared(first: AnySweep, second: AnySweep, error: float) -> Compared:
         why = _unmeasured(finding, second, absent)
         if why and not finding.is_about(found):
             found.append(replace(finding, said=f"{finding.said}; {why}"))
+    # A node that fails in the second sweep is shown again, however little is known of its time.
     unknown_too = []
     for finding in unjudged:
         if not finding.is_about(found):
@@ -242,12 +242,14 @@ def dated(
     """
     since = {finding.who: started for finding in found}
     unended = set(since)
-    for start, past in earlier if unended else ():
-        measured = set(past.nodes)
+    if not since:
+        return []
+    for start, past in earlier:
         shown = {finding.who for finding in of(past, error)}
+        for who in unended & shown:
+            since[who] = start
         # What was not measured may have been as slow.
-        unended = {who for who in unended if who in shown or not who[1] <= measured}
-        since |= dict.fromkeys(unended & shown, start)
+        unended = {who for who in unended if who in shown or not who[1] <= set(past.nodes)}
         # No earlier sweep can change what is known.
         if not unended:
             break

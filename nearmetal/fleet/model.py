@@ -55,11 +55,11 @@ class Fit:
         It is robust, and corrected for the effects that were taken out of the residuals. In a large
         matrix, evenly chosen rows show it.
         """
-        some = self.residual[_some(self.residual)]
-        known = some[np.isfinite(some)].astype(float)
+        rows = some(self.residual)
+        known = rows[np.isfinite(rows)].astype(float)
         if not len(known):
             return np.nan, 1.0
-        freedom = max(1.0, len(known) - 2.0 * len(some))
+        freedom = max(1.0, len(known) - 2.0 * len(rows))
         noise = float(spread(known)) * float(np.sqrt(len(known) / freedom))
         return noise, SPREAD_EFFICIENCY * freedom
 
@@ -129,16 +129,15 @@ def _level(logs: np.ndarray, switches: np.ndarray | None) -> np.ndarray:
         return np.array([0.0, np.nan])
     near = switches[:, None] == switches[None, :]
     level = np.array([np.nan, np.nan])
-    some = _some(logs)
     for place in (0, 1):
-        level[place] = median(logs[some][near[some] == place])
+        level[place] = median(some(logs)[some(near) == place])
     logs -= np.where(near, *np.nan_to_num(level[::-1]).astype(logs.dtype))
     return level
 
 
-def _some(matrix: np.ndarray) -> slice:
+def some(matrix: np.ndarray) -> np.ndarray:
     """All rows, or of a large matrix evenly chosen ones, that have enough values."""
-    return slice(None, None, -(-matrix.size // MOST_VALUES) or 1)
+    return matrix[:: -(-matrix.size // MOST_VALUES) or 1]
 
 
 def medians(rows: np.ndarray) -> np.ndarray:

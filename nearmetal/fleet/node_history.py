@@ -58,8 +58,8 @@ def percent(way: Way, node: int) -> Percent | None:
     effect, error = float(way.effects.values[node]), float(way.effects.errors[node])
     if math.isnan(effect):
         return None
-    value, low, high = (100 * math.expm1(effect + sign * NORMAL * error) for sign in (0, -1, 1))
-    return Percent(value, low, high)
+    reach = NORMAL * error
+    return Percent(*map(float, 100 * np.expm1([effect, effect - reach, effect + reach])))
 
 
 def slowest(ways: Sequence[Way], count: int) -> list[int]:
@@ -105,7 +105,7 @@ class Collector:
         self.full = self.full or enough or len(self.found) == MOST_SWEEPS
         if self.full:
             return
-        places = {node: place for place, node in enumerate(sweep.nodes)}
+        places = dict(zip(sweep.nodes, range(len(sweep.nodes))))
         effects: dict[str, dict[str, Percent]] = {}
         for way in ways(sweep):
             parts = effects[way.words] = {}

@@ -56,8 +56,8 @@ class NodeSweep:
 
     def suspects(self, what: str, error: float) -> list[Suspect]:
         """The nodes that are slow in a metric."""
-        found = self.effects[what]
-        return outliers.of_nodes(found.values, found.repeats, error)
+        own = self.effects[what]
+        return outliers.of_nodes(own.values, own.repeats, error)
 
     def judged(
         self, what: str, suspects: Sequence[Suspect], second: NodeSweep

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from nearmetal.fleet.model import Fit, median
+from nearmetal.fleet.model import Fit, median, some
 from nearmetal.fleet.repeats import Repeats
 from nearmetal.stats.plan import CAMPAIGN_ERROR, THRESHOLD
 from nearmetal.stats.ranks import QN_EFFICIENCY, SPREAD_EFFICIENCY, qn, spread
@@ -34,11 +34,15 @@ LEAST_ERROR = 1e-6
 MANY = 512
 #: Fewest members of a majority.
 LEAST = 3
-#: Number of the quickest links that show the tail of the noise.
-QUICKEST = 20
+#: Number of the quickest or of the slowest links that show the tail of the noise.
+EXTREMES = 20
 #: Power of the heaviest tail. Medians of three values whose tail falls with the third have 6 far
 #: out, and less where hundreds of links reach (`make bench-fleet`: "heavy tails").
 TAIL = 5.5
+#: Part of the links that show the tail of noise that only slows, from EXTREMES to this number.
+TAIL_PART, MOST_OF_TAIL = 0.1, 300
+#: Largest excess of a link that counts there, in medians: a faulty link must not hide itself.
+MOST_EXCESS = 4.0
 OUT, INTO, BOTH = "out", "in", "both"
 
 
@@ -218,18 +222,22 @@ def _errors_of_switches(
     way: Effects, middle: np.ndarray, switches: Sequence[np.ndarray]
 ) -> np.ndarray:
     """Standard errors of the switches' medians: by the noise, and by what their nodes differ."""
-    beside = np.concatenate([way.values[nodes] - m for nodes, m in zip(switches, middle)])
-    differ = _spread(beside)
-    single = [max(median(way.errors[nodes]), differ) for nodes in switches]
-    return MEDIAN_ERROR * np.array(single) / np.sqrt(list(map(len, switches)))
+    beside, noise = [], []
+    for nodes, own in zip(switches, middle):
+        beside.append(way.values[nodes] - own)
+        noise.append(median(way.errors[nodes]))
+    single = np.maximum(noise, _spread(np.concatenate(beside)))
+    return MEDIAN_ERROR * single / np.sqrt(list(map(len, switches)))
 
 
 def _both_ways(suspects: Iterable[Suspect]) -> list[Suspect]:
     """The suspects; one that is slow in both directions is named once."""
     merged: dict[tuple, Suspect] = {}
     for suspect in suspects:
+        back = suspect.nodes
         # The way back of a link has its ends in the other order.
-        back = suspect.nodes[::-1] if suspect.kind == "link" else suspect.nodes
+        if suspect.kind == "link":
+            back = back[::-1]
         other = merged.get((suspect.kind, back))
         if other is None:
             merged[suspect.kind, suspect.nodes] = suspect
@@ -241,9 +249,11 @@ def _both_ways(suspects: Iterable[Suspect]) -> list[Suspect]:
 
 def _with_paths(suspects: list[Suspect], fit: Fit) -> list[Suspect]:
     """The suspects; slow nodes that are quick between themselves share a slow path."""
+    kept: list[Suspect] = []
     groups: list[list[Suspect]] = []
     for suspect in suspects:
         if suspect.kind != "node":
+            kept.append(suspect)
             continue
         joined, others = [suspect], []
         for group in groups:
@@ -252,9 +262,9 @@ def _with_paths(suspects: list[Suspect], fit: Fit) -> list[Suspect]:
             else:
                 others.append(group)
         groups = [*others, joined]
-    paths = [group for group in groups if len(group) > 1]
-    behind = [suspect for group in paths for suspect in group]
-    return [suspect for suspect in suspects if suspect not in behind] + list(map(_path, paths))
+    for group in groups:
+        kept.append(group[0] if len(group) == 1 else _path(group))
+    return kept
 
 
 def _path(group: list[Suspect]) -> Suspect:
@@ -272,15 +282,15 @@ def _quick(first: Suspect, second: Suspect, fit: Fit) -> bool:
     i, j = first.nodes[0], second.nodes[0]
     there = fit.out[i] + fit.into[j] + fit.residual[i, j]
     back = fit.out[j] + fit.into[i] + fit.residual[j, i]
-    known = list(filter(math.isfinite, (there, back)))
-    return bool(known) and max(known) < math.log1p(min(first.change, second.change)) / 2
+    # fmax is NaN only where both are, and a comparison with NaN is false.
+    return bool(np.fmax(there, back) < math.log1p(min(first.change, second.change)) / 2)
 
 
 def _links(fit: Fit, named: set[int], error: float, each_way: bool) -> list[Suspect]:
     """Slow links between nodes that have no name yet.
 
-    Nothing makes a healthy link quicker than the model, so the quickest links show how far the
-    noise reaches. A link must be beyond it (`_reach`).
+    A link must be beyond the noise, as far as the quickest links show its reach (`_reach`), and as
+    far as the slow ones do (`slow_reach`): other traffic slows a link, and never makes it quicker.
     """
     noise, freedom = fit.noise
     residual = fit.residual
@@ -290,19 +300,44 @@ def _links(fit: Fit, named: set[int], error: float, each_way: bool) -> list[Susp
     count = int(np.isfinite(residual).sum())
     if count < LEAST:
         return []
+    shown = some(residual)
+    part = round(TAIL_PART * np.isfinite(shown).sum())
+    tail = min(max(EXTREMES, part), MOST_OF_TAIL)
     limit = max(
         -float(special.stdtrit(freedom, error / count)) * noise,
         _reach(-residual[residual < 0], error),
+        slow_reach(shown, error / count, tail, MOST_EXCESS),
         math.log1p(LEAST_OF_A_LINK),
     )
     direction = OUT if each_way else BOTH
     suspects = []
     for sender, receiver in np.argwhere(residual > limit):
         shift = float(residual[sender, receiver])
-        p = float(special.stdtr(freedom, -shift / noise)) if noise else 0.0
+        p = float(special.stdtr(freedom, -shift / max(noise, LEAST_ERROR)))
         ends = (int(sender), int(receiver))
         suspects.append(Suspect("link", ends, direction, math.expm1(shift), p))
     return _both_ways(suspects)
+
+
+def slow_reach(values: np.ndarray, chance: float, tail: int, most: float = 0.0) -> float:
+    """What a single value exceeds with this chance, by the slowest of these.
+
+    Their tail is taken for exponential, with the scale of their mean excess (Pickands, Statistical
+    inference using extreme order statistics, Annals of Statistics 3, 1975).
+
+    :arg tail: number of the slowest values.
+    :arg most: largest excess that counts, in medians of all excesses; 0: any counts.
+    """
+    known = values[np.isfinite(values)].astype(float)
+    tail = min(tail, len(known) // 2)
+    if not tail:
+        return 0.0
+    slowest = np.partition(known, -tail - 1)[-tail - 1 :]
+    start = slowest[0]
+    excess = slowest[1:] - start
+    if most:
+        excess = np.minimum(excess, most * np.median(excess))
+    return float(start + excess.mean() * max(0.0, math.log(tail / len(known) / chance)))
 
 
 def _reach(quick: np.ndarray, error: float) -> float:
@@ -312,17 +347,19 @@ def _reach(quick: np.ndarray, error: float) -> float:
     by the tail of the largest ones (Weissman, Estimation of parameters and large quantiles based on
     the k largest observations, JASA 73, 1978).
     """
-    if len(quick) <= QUICKEST:
+    if len(quick) <= EXTREMES:
         return float(quick.max(initial=0.0)) * error ** (-1 / TAIL)
-    largest = np.partition(quick, len(quick) - QUICKEST - 1)[-QUICKEST - 1 :].astype(float)
+    largest = np.partition(quick, len(quick) - EXTREMES - 1)[-EXTREMES - 1 :].astype(float)
     least, most = largest.min(), largest.max()
     if not least:
         return 0.0
-    index = float(np.log(largest / least).sum()) / QUICKEST
-    index *= 1 + 0.5 / math.sqrt(QUICKEST)  # half of its standard error: the smaller one is taken
-    return min(most * error ** (-1 / TAIL), least * (QUICKEST / error) ** index)
+    index = float(np.log(largest / least).sum()) / EXTREMES
+    index *= 1 + 0.5 / math.sqrt(EXTREMES)  # half of its standard error: the smaller one is taken
+    return min(most * error ** (-1 / TAIL), least * (EXTREMES / error) ** index)
 
 
 def _spread(values: np.ndarray) -> float:
     known = values[np.isfinite(values)]
-    return float(spread(known)) if len(known) else 0.0
+    if not len(known):
+        return 0.0
+    return float(spread(known))

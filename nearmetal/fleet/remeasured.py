@@ -16,13 +16,16 @@ from scipy import special
 from nearmetal.fleet.model import Fit, median
 from nearmetal.fleet.outliers import (
     BOTH,
+    EXTREMES,
     INTO,
+    LEAST_ERROR,
     MEDIAN_ERROR,
     OUT,
     Suspect,
     errors,
     natural_variance,
     scale,
+    slow_reach,
 )
 from nearmetal.stats.plan import CONFIRMATION_ERROR, THRESHOLD
 from nearmetal.stats.ranks import SPREAD_EFFICIENCY, spread
@@ -56,7 +59,14 @@ def judged(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> Judge
     healthy = _known(_of_healthy(suspects, fit, slowness, held, senders, quiet))
     if len(healthy) < LEAST_HEALTHY:
         return [], list(suspects)
-    noise, natural = float(spread(healthy)), natural_variance(fit.out, errors(fit))
+    noise = float(spread(healthy))
+    natural = {
+        OUT: natural_variance(fit.out, errors(fit)),
+        INTO: natural_variance(fit.into, errors(fit, axis=0)),
+    }
+    natural[BOTH] = max(natural.values())
+    # The tail of single links is longer than that of normal noise.
+    reach = slow_reach(healthy, CONFIRMATION_ERROR / len(suspects), EXTREMES)
     middle, freedom = median(healthy), max(1.0, SPREAD_EFFICIENCY * (len(healthy) - 1))
 
     def beyond(suspect: Suspect) -> tuple[float, float] | None:
@@ -66,10 +76,12 @@ def judged(suspects: Sequence[Suspect], fit: Fit, slowness: np.ndarray) -> Judge
         variance = noise**2 * (_of_median(len(own)) + _of_median(len(healthy)))
         # What a link's ends add is known from the fit; what a healthy suspect would add is not.
         if suspect.kind != "link":
-            variance += natural
+            variance += natural[suspect.direction]
         return median(own) - middle, math.sqrt(variance)
 
-    return _judged(suspects, beyond, freedom)
+    shown, unknown = _judged(suspects, beyond, freedom)
+    far = math.expm1(reach - middle)
+    return [suspect for suspect in shown if suspect.kind != "link" or suspect.change > far], unknown
 
 
 def judged_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> Judged:
@@ -82,7 +94,8 @@ def judged_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> Judged:
     :arg effects: (n,) logarithms of fresh times; NaN: not measured.
     """
     quiet = effects.copy()
-    quiet[[node for suspect in suspects for node in suspect.nodes]] = np.nan
+    for suspect in suspects:
+        quiet[list(suspect.nodes)] = np.nan
     healthy = _known(quiet)
     if len(healthy) < LEAST_HEALTHY:
         return [], list(suspects)
@@ -92,7 +105,9 @@ def judged_nodes(suspects: Sequence[Suspect], effects: np.ndarray) -> Judged:
 
     def beyond(suspect: Suspect) -> tuple[float, float] | None:
         shift = float(effects[suspect.nodes[0]]) - middle
-        return (shift, deviation) if math.isfinite(shift) else None
+        if math.isnan(shift):
+            return None
+        return shift, deviation
 
     return _judged(suspects, beyond, freedom)
 
@@ -116,7 +131,7 @@ def _judged(
             continue
         shift, deviation = fresh
         # Where nothing varies, any shift is significant.
-        p = float(special.stdtr(freedom, -shift / deviation)) if deviation else float(shift <= 0)
+        p = float(special.stdtr(freedom, -shift / max(deviation, LEAST_ERROR)))
         if p <= CONFIRMATION_ERROR / len(suspects) and shift > math.log1p(THRESHOLD):
             shown.append(replace(suspect, change=math.expm1(shift), p=p))
     return shown, unknown
@@ -178,4 +193,6 @@ def _known(values: np.ndarray) -> np.ndarray:
 
 def _of_median(count: int) -> float:
     """Variance of the median of so many values, relative to that of one, for normal noise."""
-    return 1 / count if count < 3 else MEDIAN_ERROR**2 / count
+    if count < 3:
+        return 1 / count
+    return MEDIAN_ERROR**2 / count

@@ -52,8 +52,11 @@ class Swept:
     @property
     def gone(self) -> list[str]:
         """Who was slow in the first sweep alone, each once, in words."""
-        lines = [f"neither confirmed nor cleared: {who.name}: {who.said}" for who in self.unknown]
-        lines += [f"not confirmed by the second sweep: {who.name}" for who in self.vanished]
+        lines = []
+        for who in self.unknown:
+            lines.append(f"neither confirmed nor cleared: {who.name}: {who.said}")
+        for who in self.vanished:
+            lines.append(f"not confirmed by the second sweep: {who.name}")
         return list(dict.fromkeys(lines))
 
     @property
@@ -100,7 +103,9 @@ def text(swept: Swept) -> str:
         lines.append(f"left out: {swept.left_out}")
     rows = []
     for finding in swept.found:
-        p = "" if finding.p is None else f"{finding.p:.1g}"
+        p = ""
+        if finding.p is not None:
+            p = f"{finding.p:.1g}"
         rows.append([finding.name, finding.line, p, date(finding.since)])
     # tabulate would print the heads of an empty table.
     if rows:
@@ -133,7 +138,9 @@ def beside_traffic(sweep: Congestion) -> list[str]:
 
 def ratio(value: float | None) -> str:
     """Time beside traffic over time alone, in words."""
-    return "too few samples" if value is None else f"{value:.3g} x"
+    if value is None:
+        return "too few samples"
+    return f"{value:.3g} x"
 
 
 def odd(sweep: AnySweep) -> list[str]:
@@ -145,17 +152,15 @@ def odd(sweep: AnySweep) -> list[str]:
     lines = []
     for (fact, own, most, count), nodes in sorted(sides.items()):
         have = "has" if len(nodes) == 1 else "have"
-        lines.append(
-            f"{count} of {len(sweep.nodes)} nodes have {fact} {most}, {', '.join(nodes)} {have} "
-            f"{own}"
-        )
+        most_have = f"{count} of {len(sweep.nodes)} nodes have {fact} {most}"
+        lines.append(f"{most_have}, {', '.join(nodes)} {have} {own}")
     return lines
 
 
 def reason(found: Iterable[Finding]) -> str:
     """Why a node should not be used, in words that shells, Slurm and NHC leave as they are."""
-    lines = ", ".join(UNSAFE.sub("", finding.line) for finding in found)
-    return f"nearmetal fleet: {lines}"
+    lines = ", ".join(finding.line for finding in found)
+    return f"nearmetal fleet: {UNSAFE.sub('', lines)}"
 
 
 def to_blame(swept: Sequence[Swept]) -> dict[str, str]:
@@ -205,9 +210,11 @@ def document(session: Session, swept: Sequence[Swept], error: str = "") -> str:
 
 def _document_of(swept: Swept) -> dict:
     sweep = swept.sweep
-    rows = None
+    rows, kept = None, None
     if isinstance(sweep, Congestion):
         rows = list(map(asdict, sweep.rows))
+    if swept.fabric:
+        kept = swept.fabric.kept
     odd_facts: dict[str, dict] = {}
     for node, facts in sweep.odd.items():
         for fact, (own, most, count) in facts.items():
@@ -223,7 +230,7 @@ def _document_of(swept: Swept) -> dict:
         "confirmed": swept.confirmed,
         "too_few_nodes": swept.too_few,
         "switches": dict(zip(sweep.nodes, sweep.switches)),
-        "kept_of_alone": swept.fabric.kept if swept.fabric else None,
+        "kept_of_alone": kept,
         "beside_traffic": rows,
         "findings": list(map(asdict, swept.found)),
         "not_confirmed": list(map(asdict, swept.vanished)),
@@ -259,9 +266,10 @@ def openmetrics(session: Session, swept: Sequence[Swept]) -> str:
         where = session.system, each.case.partition, each.case.environ, each.case.check
         nodes.labels(*where).set(len(each.sweep.nodes))
         when.labels(*where).set(session.time)
-        for row in each.sweep.rows if isinstance(each.sweep, Congestion) else ():
-            if row.ratio is not None:
-                beside.labels(*where, row.words).set(row.ratio)
+        if isinstance(each.sweep, Congestion):
+            for row in each.sweep.rows:
+                if row.ratio is not None:
+                    beside.labels(*where, row.words).set(row.ratio)
         if each.fabric:
             kept.labels(*where).set(each.fabric.kept)
         for finding in each.found:

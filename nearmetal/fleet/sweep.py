@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import itertools
 import re
 import zlib
 from collections import Counter
@@ -68,12 +69,17 @@ class Stored:
 
     def reasons(self, key: str) -> dict[str, str]:
         """Nodes, and why each is among them."""
-        return {host(node): sanitize.line(str(why)) for node, why in self.object(key).items()}
+        reasons = {}
+        for node, why in self.object(key).items():
+            reasons[host(node)] = sanitize.line(str(why))
+        return reasons
 
     @property
     def refused(self) -> Refused:
         """Nodes that did not start the program; an older sweep has none."""
-        return self.reasons("refused") if "refused" in self.data else {}
+        if "refused" not in self.data:
+            return {}
+        return self.reasons("refused")
 
     def switches(self, nodes: Sequence[str]) -> tuple[str, ...]:
         """The name of each node's switch; () where they are not known. Raises SweepError."""
@@ -137,7 +143,9 @@ class Sweep:
 
     def slowness(self, what: str) -> np.ndarray:
         """(n, n) values of a measure, of which a larger one is worse."""
-        return self.latency_us if what == LATENCY else 1 / self.gbps
+        if what == LATENCY:
+            return self.latency_us
+        return 1 / self.gbps
 
     @cached_property
     def fits(self) -> dict[str, Fit]:
@@ -162,7 +170,10 @@ class Sweep:
         """Numbers of the nodes at each switch; of one switch alone, and of none, nothing."""
         names = np.array(self.switches)
         groups = [np.flatnonzero(names == name) for name in np.unique(names)]
-        return groups if len(groups) > 1 else []
+        # One switch has no other beside which it is judged.
+        if len(groups) < 2:
+            return []
+        return groups
 
     def suspects(self, what: str, error: float) -> list[Suspect]:
         """Switches, paths, nodes and links that are slow in a measure."""
@@ -175,9 +186,12 @@ class Sweep:
 
     def of_nodes(self, nodes: Sequence[str]) -> Sweep:
         """The values of these nodes, in this order; NaN for nodes that were not measured."""
-        places = {node: place for place, node in enumerate(self.nodes)}
-        known = [place for place, node in enumerate(nodes) if node in places]
-        own = [places[nodes[place]] for place in known]
+        places = dict(zip(self.nodes, range(len(self.nodes))))
+        known, own = [], []
+        for place, node in enumerate(nodes):
+            if node in places:
+                known.append(place)
+                own.append(places[node])
         latency, gbps = _unknown(len(nodes))
         latency[np.ix_(known, known)] = self.latency_us[np.ix_(own, own)]
         gbps[np.ix_(known, known)] = self.gbps[np.ix_(own, own)]
@@ -201,7 +215,7 @@ class Sweep:
         """
         left, nodes = dict(self.dead), {}
         while left:
-            counts = Counter(node for pair in left for node in pair)
+            counts = Counter(itertools.chain.from_iterable(left))
             node, count = counts.most_common(1)[0]
             # One failed link blames neither of its ends.
             if count < 2:

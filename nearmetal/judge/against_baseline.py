@@ -2,7 +2,8 @@
 
 What the session alone cannot decide is judged by the sessions since the baseline together
 (stats/pooled.py): it is `watched`, if they show no change; `regressed` or `improved`, if they show
-one; and stays `inconclusive`, if they make it suspicious.
+one; and stays `inconclusive`, if they make it suspicious. Where days differ, a regression that one
+day alone shows is `inconclusive`, too (stats/days.py).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from nearmetal.judge.baseline import (
     time_of,
     without_direction,
 )
-from nearmetal.judge.days import Day, few_days
+from nearmetal.judge.days import Days, few_days
 from nearmetal.judge.verdict import (
     BASELINE,
     CHANGED,
@@ -45,7 +46,7 @@ from nearmetal.judge.verdict import (
 from nearmetal.model.facts import changed_facts
 from nearmetal.model.naming import parse
 from nearmetal.results import XFAIL, Case, Session, Value
-from nearmetal.stats import judge, plan, pooled
+from nearmetal.stats import days, judge, plan, pooled
 
 #: Fresh samples of a session's confirmations, by check, place, environment and variable.
 Fresh = dict[tuple[str, str, str, str], list[float]]
@@ -57,6 +58,17 @@ OPPOSED = (
     "fresh repeats show the opposite of the session's, so that more repeats decide nothing. Fix: "
     "find what changes from hour to hour, and run a new session"
 )
+#: Why a change is no regression yet.
+ONE_DAY = (
+    "this day alone shows it, and one day may be unlike the others. Fix: run again on another day"
+)
+#: Why nothing but a huge change shows.
+FEW_REPEATS = (
+    "{repeats} repeats against {samples} of the baseline name changes beyond a factor of "
+    "{huge:.0f} alone. Fix: `nearmetal gate --confirm`, or run with {least} repeats"
+)
+#: A regression needs a second day if the session has an improvement of at least this part of it.
+OTHER_WAY = 2 / 3
 _FEW_DAYS = (
     "{few}. Where they differ more, a day is called a change. "
     "`nearmetal baseline record --system {system} --add` on other days extends it"
@@ -68,13 +80,19 @@ class Terms:
     """What the verdicts on all variables of a session share."""
 
     baseline: Baseline
-    day: Day
+    days: Days
     #: of all judged variables together
     weight: float
     #: cases of the baseline that the session should hold
     promised: frozenset[Key] = frozenset()
     #: why these are not known, or which ones other files define
     note: str = ""
+    #: number of days between the baseline and the session
+    since: int = 0
+    #: of all variables together that fresh samples judge
+    measured: float = 0.0
+    #: largest improvement of the session, as a logarithm
+    improved: float = 0.0
 
     def variables(self, check: str, variable: str) -> float:
         """Number of variables with which this one shares the campaign's error, by its weight."""
@@ -89,7 +107,13 @@ class Terms:
 
     def drift(self, value: Value) -> float:
         """Drift of the value's variable between days."""
-        return self.day.drifts[(value.check, value.partition, value.environ), value.variable]
+        return self.days.drifts[(value.check, value.partition, value.environ), value.variable]
+
+    def bound(self, verdict: Verdict) -> float:
+        """The change, as a logarithm, beyond which the verdict needs no second day."""
+        # A bad day shifts variables both ways.
+        other_way = self.improved / OTHER_WAY
+        return max(self.days.bounds[verdict.key, verdict.variable], other_way)
 
 
 def judge_session(session: Session, terms: Terms, fresh: Fresh) -> GateReport:
@@ -98,6 +122,7 @@ def judge_session(session: Session, terms: Terms, fresh: Fresh) -> GateReport:
     :arg session: with the baseline's directions, and with ratios.
     """
     baseline = terms.baseline
+    terms = replace(terms, measured=_measured(session, terms, fresh))
     promised = set(terms.promised)
     for case in session.cases:
         # A case that `-P` varied is not in the baseline, but it is in the selection.
@@ -114,8 +139,27 @@ def judge_session(session: Session, terms: Terms, fresh: Fresh) -> GateReport:
     if few := few_days(baseline, [(verdict.key, verdict.variable) for verdict in verdicts]):
         few = _FEW_DAYS.format(few=few, system=session.system)
         note = "; ".join(filter(None, [note, few]))
-    notes = terms.day.note, note, note_on_foreign(session.cases), *session.notes
+    notes = note, note_on_foreign(session.cases), *session.notes
     return GateReport(session, worst_first(verdicts)).noting(*notes)
+
+
+def _measured(session: Session, terms: Terms, fresh: Fresh) -> float:
+    """Weight of the variables that fresh samples judge: those that the session's own leave open."""
+    weight = 0.0
+    for case in session.cases:
+        entry = terms.baseline.entries.get(case.key)
+        for value in case.values:
+            name = value.variable
+            if entry is None or name not in entry.noise or (*case.where, name) not in fresh:
+                continue
+            variables = terms.variables(case.check, name)
+            try:
+                alone = _decision(value, entry, terms, [], variables)
+            except judge.JudgeError:
+                continue
+            if alone.name != "ok":
+                weight += terms.baseline.weigh(case.check, name)
+    return weight
 
 
 def _without_natives_changes(verdicts: list[Verdict], native: str) -> list[Verdict]:
@@ -226,24 +270,38 @@ def _value(value: Value, entry: Entry, terms: Terms, fresh: list[float]) -> Verd
         decision = _decision(value, entry, terms, fresh, variables)
     except judge.JudgeError as error:
         return _incomplete(value, str(error))
-    samples = fresh
-    # Samples that were selected for a large change are no estimate of it.
-    if not decision.set_aside:
-        samples = [*value.samples, *fresh]
-    days = len(entry.by_day(variable))
+    samples = fresh if decision.by_fresh else value.samples
+    recorded = len(entry.by_day(variable))
+    repeats, wanted, reason = len(value.samples) + len(fresh), None, ""
+    if decision.opposed:
+        reason = OPPOSED
+    elif decision.name == "inconclusive":
+        if decision.more:
+            wanted = repeats + decision.more[0]
+        if not fresh:
+            reason = _few_repeats(len(value.samples), entry, variable, variables)
     verdict = Verdict.on(
         value,
         decision.name,
         value=statistics.median(samples),
-        repeats=len(value.samples) + len(fresh),
-        wanted=decision.wanted,
-        reference=FEW_DAYS if days < plan.LEAST_DAYS else BASELINE,
-        fresh=decision.fresh,
-        later=decision.later,
-        set_aside=decision.set_aside,
-        reason=OPPOSED if decision.opposed else "",
+        repeats=repeats,
+        wanted=wanted,
+        reference=FEW_DAYS if recorded < plan.LEAST_DAYS else BASELINE,
+        more=decision.more,
+        screened=decision.screened,
+        by_fresh=decision.by_fresh,
+        reason=reason,
     )
     return compared(verdict, decision, entry.values[variable])
+
+
+def _few_repeats(repeats: int, entry: Entry, variable: str, variables: float) -> str:
+    """Why so many repeats cannot be significant by their ranks; '' if they can."""
+    samples = sum(map(len, entry.anchored_by_day(variable)))
+    least = plan.least_repeats(samples, variables)
+    if repeats >= least:
+        return ""
+    return FEW_REPEATS.format(repeats=repeats, samples=samples, huge=plan.HUGE, least=least)
 
 
 def _incomplete(value: Value, reason: str) -> Verdict:
@@ -259,7 +317,7 @@ def _had_no_direction(value: Value, entry: Entry, terms: Terms) -> bool:
         return False
     # The baseline computed it with these counts, but did not know the direction.
     count, drift = terms.also_unjudged(value), terms.drift(value)
-    return judge.detectable_change(entry.by_day(variable), count, drift) is not None
+    return judge.detectable_change(entry.anchored_by_day(variable), count, drift) is not None
 
 
 def _unless_it_changed(
@@ -282,19 +340,27 @@ def _decision(
 
     :arg variables: number of variables that share the error.
     """
-    recorded, better = entry.by_day(value.variable), bool(value.lower_is_better)
-    shared = variables, terms.drift(value)
-    if fresh:
-        return judge.judge_in_two_stages(recorded, value.samples, fresh, better, *shared)
-    return judge.judge(recorded, value.samples, better, *shared)
+    recorded, better = entry.anchored_by_day(value.variable), bool(value.lower_is_better)
+    contrast = days.contrast(terms.days.memory, tuple(map(len, recorded)), (1,), terms.since)
+    shared = variables, terms.drift(value), contrast
+    if not fresh:
+        return judge.judge(recorded, value.samples, better, *shared)
+    measured = max(1.0, terms.measured / terms.baseline.weigh(value.check, value.variable))
+    return judge.judge_fresh(recorded, value.samples, fresh, better, *shared, measured)
 
 
-def since(baseline: Baseline, past: Iterable[Session]) -> list[Session]:
-    """The sessions after the baseline's last one, oldest first.
+def date_of(session: Session) -> str:
+    """The day of a session, in UTC."""
+    return f"{datetime.fromtimestamp(session.time, UTC):%Y-%m-%d}"
 
+
+def since(recorded: Mapping[str, str], past: Iterable[Session]) -> list[Session]:
+    """The sessions after the last of the recorded ones, oldest first.
+
+    :arg recorded: sessions of a baseline: id -> start.
     :arg past: the system's sessions up to the judged one, oldest first.
     """
-    known, recorded = list(past), baseline.sessions
+    known = list(past)
     for at in reversed(range(len(known))):
         if known[at].uuid in recorded:
             return known[at + 1 :]
@@ -314,7 +380,19 @@ def judge_pooled(
     :arg earlier: sessions between the baseline and the judged one, oldest first.
     :arg fresh: samples of the judged session's confirmations.
     """
-    if not any(map(_is_undecided, report.verdicts)):
+    improved = [verdict for verdict in report.verdicts if verdict.name == "improved"]
+    terms = replace(terms, improved=max(map(_size, improved), default=0.0))
+    regressed = {
+        (verdict.where, verdict.variable)
+        for verdict in report.verdicts
+        if verdict.name == "regressed" and not _is_undecided(verdict, terms)
+    }
+    undecided = []
+    for verdict in report.verdicts:
+        # A ratio to native shows no more than its variable does.
+        is_known = (verdict.where, native_ratio.plain(verdict.variable)) in regressed
+        undecided.append(_is_undecided(verdict, terms) and not is_known)
+    if not any(undecided):
         return report
     # Older sessions than the longest window say nothing of today.
     past = map(native_ratio.with_ratios, earlier[1 - max(pooled.WINDOWS) :])
@@ -324,19 +402,25 @@ def judge_pooled(
         for case in session.cases:
             if case.counts and not case.varied:
                 cases[case.where] = case
-        day = datetime.fromtimestamp(session.time, UTC)
-        sessions.append((f"{day:%Y-%m-%d}", cases))
+        sessions.append((date_of(session), cases))
     verdicts = []
-    for verdict in report.verdicts:
-        if _is_undecided(verdict):
+    for verdict, is_open in zip(report.verdicts, undecided):
+        if is_open:
             samples = _samples(verdict, sessions, fresh)
             verdict = _pooled(verdict, terms, samples)
         verdicts.append(verdict)
     return replace(report, verdicts=worst_first(verdicts)).noting(_summary(verdicts))
 
 
-def _is_undecided(verdict: Verdict) -> bool:
-    return verdict.name == "inconclusive" and verdict.reference in RECORDED
+def _is_undecided(verdict: Verdict, terms: Terms) -> bool:
+    if verdict.reference not in RECORDED or verdict.name not in ("inconclusive", "regressed"):
+        return False
+    return verdict.name == "inconclusive" or _size(verdict) <= terms.bound(verdict)
+
+
+def _size(verdict: Verdict) -> float:
+    """The verdict's change as a logarithm, above 0."""
+    return abs(math.log1p(verdict.change or 0.0))
 
 
 def _samples(
@@ -349,33 +433,47 @@ def _samples(
         value = case.value(verdict.variable) if case else None
         if value is None or value.unit != verdict.unit:
             continue
-        # An earlier session with a value that is not positive says nothing of later ones.
+        # An earlier session with a negative value says nothing of later ones.
         is_last = cases is sessions[-1][1]
-        if value.samples and (is_last or min(value.samples) > 0):
+        if value.samples and (is_last or min(value.samples) >= 0):
             dated.append((start, list(value.samples)))
     if dated:
         start, samples = dated[-1]
         # The session's own samples were selected for a large change.
-        if verdict.set_aside:
-            samples = []
-        dated[-1] = start, samples + fresh.get((*verdict.where, verdict.variable), [])
+        if verdict.by_fresh:
+            samples = fresh[*verdict.where, verdict.variable]
+        dated[-1] = start, samples
     return dated
 
 
 def _pooled(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
     """The verdict by all of these samples, if they decide more than the session's own do."""
     entry = terms.baseline.entries[verdict.key]
-    recorded, better = entry.by_day(verdict.variable), entry.lower_is_better(verdict.variable)
+    recorded = entry.anchored_by_day(verdict.variable)
+    better = entry.lower_is_better(verdict.variable)
     # Neither direction would be a regression.
     if better is None or not samples:
         return verdict
     dates, values = map(list, zip(*samples))
     variables = terms.variables(verdict.check, verdict.variable)
-    drift = terms.day.drifts[verdict.key, verdict.variable]
+    series = verdict.key, verdict.variable
+    before = max(0, terms.since - len(set(dates) - {dates[-1]}))
     try:
-        decision = pooled.judge_pooled(recorded, values, better, variables, drift, dates)
+        decision = pooled.judge_pooled(
+            recorded,
+            values,
+            better,
+            variables,
+            terms.days.drifts[series],
+            dates,
+            terms.days.memory,
+            terms.bound(verdict),
+            before,
+        )
     except judge.JudgeError:
         return verdict
+    if verdict.name == "regressed" and decision.name != "regressed":
+        return replace(verdict, name="inconclusive", one_day=True, reason=ONE_DAY)
     if decision.name == "watched" and decision.finds is None:
         # No change of a sensible size would be seen.
         return verdict
@@ -383,6 +481,9 @@ def _pooled(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
     if decision.sessions > 1:
         count = f"{decision.sessions} sessions since {samples[-decision.sessions][0]}"
     what = {"watched": "no change ", "inconclusive": "suspicious "}.get(decision.name, "")
+    reason = f"{what}over {count}"
+    if decision.name == "inconclusive" and verdict.reason:
+        reason = f"{reason}; {verdict.reason}"
     pool = list(itertools.chain(*values[-decision.sessions :]))
     return replace(
         verdict,
@@ -393,7 +494,8 @@ def _pooled(verdict: Verdict, terms: Terms, samples: list[Dated]) -> Verdict:
         interval=decision.interval,
         p=decision.p,
         finds=decision.finds,
-        reason=f"{what}over {count}",
+        selected=False,
+        reason=reason,
     )
 
 

@@ -87,7 +87,7 @@ class Entry:
     parameters: dict
     #: by variable
     units: dict[str, str]
-    #: median over all repeats
+    #: median over all repeats of the anchored sessions
     values: dict[str, float]
     noise: dict[str, Noise]
     #: variable -> sessions, each with one value per repeat
@@ -96,6 +96,8 @@ class Entry:
     evidence: dict[str, tuple[float, float]] = field(default_factory=dict)
     #: variable -> metrics.LESS or MORE, where its unit does not say it
     better: dict[str, str] = field(default_factory=dict)
+    #: number of first sessions that others are compared with; 0: all
+    anchor: int = 0
 
     def lower_is_better(self, variable: str) -> bool | None:
         """The direction of a variable; None if it has none."""
@@ -111,9 +113,19 @@ class Entry:
         """Whether all samples of a variable are positive, so that changes are ratios."""
         return all(min(session, default=1) > 0 for session in self.samples.get(variable, ()))
 
+    @property
+    def anchored(self) -> dict[str, str]:
+        """The sessions that others are compared with: id -> start. What was added later shows how
+        days differ, and hides no slow change."""
+        return dict(itertools.islice(self.sessions.items(), self.anchor or None))
+
     def by_day(self, variable: str) -> list[list[float]]:
         """The variable's samples, grouped by day: sessions of one day share its shift."""
         return self._grouped(variable, list(map(day_of, self.sessions.values())))
+
+    def anchored_by_day(self, variable: str) -> list[list[float]]:
+        """The samples that others are compared with, grouped by day."""
+        return self._grouped(variable, list(map(day_of, self.anchored.values())))
 
     def by_level(self, variable: str) -> list[list[float]]:
         """The variable's samples, grouped by level: sessions of one half-hour share its shift."""
@@ -153,6 +165,14 @@ class Baseline:
         sessions = {}
         for entry in self.entries.values():
             sessions.update(entry.sessions)
+        return sessions
+
+    @property
+    def anchored(self) -> dict[str, str]:
+        """The sessions that others are compared with: id -> start."""
+        sessions = {}
+        for entry in self.entries.values():
+            sessions.update(entry.anchored)
         return sessions
 
     def directed(self, session: results.Session) -> results.Session:
@@ -322,6 +342,7 @@ def _entry(case: dict, sessions: dict, facts: dict, references: dict, samples: d
         samples=samples,
         evidence=evidence,
         better=case.get("better", {}),
+        anchor=case.get("anchor", 0),
     )
 
 
@@ -460,7 +481,8 @@ def _of_samples(name: str, values, case: dict, recorded: float) -> str:
         return f"{name} has samples of {len(values)} sessions, not of {len(case['sessions'])}"
     if len(together) != count:
         return f"{name} has {len(together)} samples, not {count}"
-    middle = statistics.median(together)
+    anchored = values[: case.get("anchor") or None]
+    middle = statistics.median(itertools.chain(*anchored))
     if recorded != float(f"{middle:.6g}"):
         return f"{name} is {recorded}, but the median of its samples is {middle:.6g}"
     return ""
@@ -533,13 +555,15 @@ def _metadata(baseline: Baseline, samples: str) -> dict:
 
 def _case(entry: Entry, common: dict[str, str]) -> dict:
     """A case's metadata, without the facts that all cases of its partition share."""
-    document = {
+    document: dict[str, Any] = {
         "recorded": entry.recorded,
         "sessions": list(entry.sessions),
         "parameters": entry.parameters,
         "facts": {name: value for name, value in entry.facts.items() if name not in common},
         "noise": {name: vars(noise) for name, noise in sorted(entry.noise.items())},
     }
+    if entry.anchor:
+        document["anchor"] = entry.anchor
     if entry.evidence:
         document["evidence"] = {name: list(ends) for name, ends in sorted(entry.evidence.items())}
     if entry.better:

@@ -17,7 +17,7 @@ from nearmetal.stats import plan
 from nearmetal.util.sanitize import first_line
 
 #: Verdicts of a session that `--add` takes.
-ADDED = {"ok", "watched", "xfail", "not judged", "inconclusive"}
+ADDED = {"ok", "watched", "xfail", "not judged"}
 
 
 def choose(
@@ -77,7 +77,8 @@ def to_add(
         sessions = choose(database, before.system, named)
     else:
         stored = results.sessions(database)
-        sessions = sessions_since(before, [past for past in stored if past.system == before.system])
+        past = [session for session in stored if session.system == before.system]
+        sessions = sessions_since(before.sessions, past)
     expectations = Expectations.of(before.system)
     chosen, notes = [], []
     for session in sessions:

@@ -11,15 +11,22 @@ from nearmetal import results
 from nearmetal.expectations.entries import ExpectationError
 from nearmetal.judge import baseline as baselines
 from nearmetal.judge import confirm, native_ratio, rerun, selection
-from nearmetal.judge.against_baseline import Fresh, Terms, judge_pooled, judge_session, since
+from nearmetal.judge.against_baseline import (
+    Fresh,
+    Terms,
+    date_of,
+    judge_pooled,
+    judge_session,
+    since,
+)
 from nearmetal.judge.alpha_weights import AlphaWeights
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.confirm import OnOtherNodes, Remeasured, Vanished
-from nearmetal.judge.days import Day, Drifts, day_of, drifts
+from nearmetal.judge.days import Days, days_of
 from nearmetal.judge.expected import Expectations
 from nearmetal.judge.explain import rules, symptoms
 from nearmetal.judge.history import ChangePoint, change_points
-from nearmetal.judge.verdict import CHANGED, GateReport, Likely
+from nearmetal.judge.verdict import GateReport, Likely
 from nearmetal.judge.without_baseline import Bounded, judge_without_baseline
 from nearmetal.model import naming
 from nearmetal.results import Database, Session
@@ -72,7 +79,12 @@ class Campaign:
         # With `--distribute`, a variable counts once for each node.
         weight = max(self.baseline.weight(self.baseline.entries), self.baseline.weight(keys))
         promised, note = selection.promised(self.session, self.baseline)
-        return Terms(self.baseline, self.day, weight, frozenset(promised), note)
+        dates: set[str] = set()
+        # Independent days are all as far from the baseline as the next one.
+        if self.days.memory:
+            dates.update(map(date_of, self.since_baseline))
+        between = len(dates - {date_of(self.session)})
+        return Terms(self.baseline, self.days, weight, frozenset(promised), note, between)
 
     @cached_property
     def directed(self) -> Session:
@@ -81,16 +93,10 @@ class Campaign:
         return native_ratio.with_ratios(self.baseline.directed(self.session))
 
     @cached_property
-    def drifts(self) -> Drifts:
-        """Drift of the baseline's variables between days."""
+    def days(self) -> Days:
+        """What the baseline's days say of the session's."""
         assert self.baseline is not None
-        return drifts(self.baseline)
-
-    @cached_property
-    def day(self) -> Day:
-        """The drifts that hold for the session's day."""
-        assert self.baseline is not None
-        return day_of(self.directed, self.baseline, self.drifts)
+        return days_of(self.baseline)
 
     @cached_property
     def past(self) -> list[Session]:
@@ -106,9 +112,9 @@ class Campaign:
 
     @cached_property
     def since_baseline(self) -> list[Session]:
-        """The sessions after the baseline's, up to this one."""
+        """The sessions after those that the baseline compares with, up to this one."""
         assert self.baseline is not None
-        return since(self.baseline, self.past)
+        return since(self.baseline.anchored, self.past)
 
     @cached_property
     def earlier(self) -> list[Session]:
@@ -172,7 +178,10 @@ class Campaign:
             bounded = expectations.bounded(self.session)
         except ExpectationError as error:
             expectations = Expectations(broken=str(error))
-        report = judge_without_baseline(self.session, self.session_before, bounded)
+        before, earlier = self.session_before, None
+        if before:
+            earlier = replace(self, session=before).session_before
+        report = judge_without_baseline(self.session, before, bounded, earlier)
         return expectations.apply(report)
 
     def confirm(
@@ -209,7 +218,7 @@ class Campaign:
         remeasured = Remeasured.of(self.session, confirmations)
         changed = []
         for verdict in self.judge_against_baseline({}).verdicts:
-            if verdict.name in CHANGED and verdict.where in remeasured.repeats:
+            if verdict.shows_change and verdict.where in remeasured.repeats:
                 changed.append(verdict)
         # Judging once more takes as long as a gate.
         if not changed:
@@ -225,7 +234,7 @@ class Campaign:
         # The drifts take time.
         if not cases:
             return []
-        return confirm.on_other_nodes(report, cases, self.baseline, self.drifts)
+        return confirm.on_other_nodes(report, cases, self.baseline, self.days.drifts)
 
     def moved(self) -> list[ChangePoint]:
         """Change points of the judged variables after the baseline's sessions, and creeps."""

@@ -1,8 +1,8 @@
 """What of a session is measured again, and what the fresh repeats show.
 
-By then, a short disturbance of a node or switch is over. An inconclusive variable gets the repeats
-that it lacks. A round is one run of ReFrame, which measures all open cases, each with its own
-number of repeats.
+By then, a short disturbance of a node or switch is over. What the session hardly shows is measured,
+too: fresh repeats alone decide it. A round is one run of ReFrame, which measures all open cases,
+each with its own number of repeats.
 
 A change is measured again on the nodes where it was seen: on others, a sick node would look well.
 What stays regressed is also measured on other nodes, where there are enough: is a node or the
@@ -22,11 +22,10 @@ from nearmetal.judge import native_ratio, rerun
 from nearmetal.judge.against_baseline import Fresh
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.days import Drifts
-from nearmetal.judge.verdict import CHANGED, MEASURED_AGAIN, UNCHANGED, GateReport, Verdict, Where
+from nearmetal.judge.verdict import MEASURED_AGAIN, UNCHANGED, GateReport, Verdict, Where
 from nearmetal.model.remeasure import Remeasure
 from nearmetal.results import Case, Database, Session
 from nearmetal.stats import judge
-from nearmetal.stats.plan import CONFIRMATION_ANALYSES, LEAST_UNCHANGED
 from nearmetal.util.suggest import shorten
 from nearmetal.util.text import percent
 
@@ -237,7 +236,7 @@ def measure_again(
             say(f"{started} (--reframe sets another command)")
         # The latest verdict before fresh repeats is what these may refute.
         for verdict in report.verdicts:
-            if verdict.name in CHANGED:
+            if verdict.shows_change:
                 changed[verdict.where, verdict.variable] = verdict
         rounds += 1
         cases = f"{len(wanted)} case{'s' * (len(wanted) > 1)}"
@@ -277,7 +276,7 @@ def _take(
     """Add what a round measured to the state."""
     open_variables: dict[Where, set[str]] = {}
     for verdict in report.verdicts:
-        if verdict.name in MEASURED_AGAIN[bounds.which]:
+        if _is_suspicious(verdict, state.taken(verdict), bounds):
             open_variables.setdefault(verdict.where, set()).add(verdict.variable)
     for where in wanted:
         case = measured.get(where, "ReFrame stored no result of it")
@@ -297,8 +296,7 @@ def _with_lost(report: GateReport, state: Remeasured, bounds: Bounds) -> GateRep
     verdicts = []
     for verdict in report.verdicts:
         reason = state.why_lost(verdict)
-        is_confirmed = verdict.name in CHANGED and state.taken(verdict)
-        if reason and verdict.name in MEASURED_AGAIN[bounds.which] and not is_confirmed:
+        if reason and _is_suspicious(verdict, state.taken(verdict), bounds):
             verdict = replace(verdict, name="incomplete", wanted=None, reason=reason)
         verdicts.append(verdict)
     return replace(report, verdicts=tuple(verdicts))
@@ -311,8 +309,8 @@ def _left(report: GateReport, state: Remeasured, bounds: Bounds, stopped: str) -
         yield f"the confirmation ended {stopped}; still open: {shorten(names)}"
     over = []
     for verdict in report.verdicts:
-        undecided = verdict.name == "inconclusive" and verdict.wanted
-        if undecided and not _repeats(verdict, state.taken(verdict), bounds):
+        taken = state.taken(verdict)
+        if _is_suspicious(verdict, taken, bounds) and not _repeats(verdict, taken, bounds):
             over.append(f"{' | '.join(verdict.where)} | {verdict.variable}")
     if over:
         yield (
@@ -341,47 +339,31 @@ def suspicious(
         if not repeats:
             continue
         before = wanted.get(verdict.where, Remeasure(0))
-        nodes = before.nodes
-        if verdict.node:
-            # `--distribute` pins it.
-            nodes = ()
-        elif verdict.fresh or taken:
-            case = report.session.case(verdict.where)
-            if case is not None and case.nodes:
-                nodes = case.nodes
+        case = report.session.case(verdict.where)
+        nodes: tuple[str, ...] = ()
+        # `--distribute` pins a case to its node.
+        if case is not None and not verdict.node:
+            nodes = case.nodes
         wanted[verdict.where] = Remeasure(max(repeats, before.repeats), nodes)
     return wanted
 
 
 def _repeats(verdict: Verdict, taken: int, bounds: Bounds, is_last: bool = False) -> int:
     """Fresh repeats that a variable needs after those taken; 0 if no analysis is left."""
-    left = bounds.most - taken
-    if verdict.name in CHANGED:
-        if left < CONFIRMATION_ANALYSES[0]:
-            return 0
-        return min(verdict.fresh or LEAST_UNCHANGED, left)
-    if verdict.wanted is None:
-        return 0
-    most = verdict.repeats + left
-    reachable = [count for count in verdict.later if verdict.repeats < count <= most]
+    reachable = [count for count in verdict.more if taken + count <= bounds.most]
     if not reachable:
         return 0
     # A number of repeats without an analysis decides nothing.
-    target = reachable[-1]
-    if not is_last:
-        target = min(verdict.wanted, target)
-    return target - verdict.repeats
+    return reachable[-1] if is_last else reachable[0]
 
 
 def _is_suspicious(verdict: Verdict, taken: int, bounds: Bounds) -> bool:
     """Whether the variable needs fresh samples, after those taken."""
-    if verdict.name in CHANGED and taken:
-        # It is confirmed.
-        return False
-    # A change that fresh samples left undecided is measured again, whatever `which` is.
-    if verdict.name == "inconclusive" and taken:
-        return True
-    return verdict.name in MEASURED_AGAIN[bounds.which]
+    if taken:
+        return verdict.screened and not verdict.shows_change
+    if bounds.which == "changed":
+        return verdict.shows_change
+    return verdict.screened or verdict.name in MEASURED_AGAIN[bounds.which]
 
 
 def measure_on_other_nodes(
@@ -482,7 +464,9 @@ def _judge_there(
     better = bool(entry.lower_is_better(verdict.variable))
     drift = drifts[verdict.key, verdict.variable]
     try:
-        return judge.judge(entry.by_day(verdict.variable), value.samples, better, drift=drift)
+        return judge.judge(
+            entry.anchored_by_day(verdict.variable), value.samples, better, drift=drift
+        )
     except judge.JudgeError:
         return None
 

@@ -1,8 +1,7 @@
-"""How far the values of a baseline drift between days, and how far the day of a session went."""
+"""What the days of a baseline say: how far values drift, and how far one day may go."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearmetal.judge import native_ratio
-from nearmetal.judge.baseline import Baseline, Entry, Key
-from nearmetal.results import Session, Value
-from nearmetal.stats import drift, plan, ranks
+from nearmetal.judge.baseline import Baseline, Entry, Key, day_of
+from nearmetal.stats import days as stats_days
+from nearmetal.stats import drift, plan
 
 #: Case and variable.
 Series = tuple[Key, str]
@@ -21,12 +20,43 @@ Drifts = dict[Series, float]
 
 
 @dataclass(frozen=True)
-class Day:
-    """How far the day of a session may shift its variables."""
+class Days:
+    """What the days of a baseline say of the days of sessions."""
 
     drifts: Drifts
-    #: in words, if that is farther than the baseline's days did
-    note: str = ""
+    #: changes that need no second day, as logarithms (stats/days.py)
+    bounds: Drifts
+    #: autocorrelation from one day to the next
+    memory: float = 0.0
+
+
+def days_of(baseline: Baseline) -> Days:
+    """What the baseline's days show of all its variables."""
+    entries = baseline.whole or baseline.entries
+    drifting = drifts(baseline)
+    bounds, memory = dict.fromkeys(drifting, 0.0), 0.0
+    for part in _parts(entries):
+        days, shown = [], []
+        for key, name in part:
+            entry = entries[key]
+            days.append(entry.by_day(name))
+            # What is assumed of few days is no sign that days differ.
+            shown.append(0.0 if entry.assumed_drift(name) else drifting[key, name])
+        if any(shown):
+            memory = max(memory, stats_days.memory(days))
+            bounds |= zip(part, map(float, stats_days.bounds(days, np.array(shown))))
+    return Days(drifting, bounds, memory)
+
+
+def _parts(entries: dict[Key, Entry]) -> tuple[list[Series], list[Series]]:
+    """The variables that are judged, and apart the ratios: the native median of a session shifts
+    all of them."""
+    parts: tuple[list[Series], list[Series]] = [], []
+    for key, entry in entries.items():
+        # One without a logarithm is never judged.
+        for name in filter(entry.is_positive, entry.samples):
+            parts[native_ratio.is_ratio(name)].append((key, name))
+    return parts
 
 
 def drifts(baseline: Baseline) -> Drifts:
@@ -38,18 +68,10 @@ def drifts(baseline: Baseline) -> Drifts:
     """
     entries = baseline.whole or baseline.entries
     drifting: Drifts = {}
-    variables: list[Series] = []
-    ratios: list[Series] = []
     for key, entry in entries.items():
-        for name in entry.samples:
-            # One without a logarithm is never judged.
-            drifting[key, name] = 0.0
-            if entry.is_positive(name):
-                kind = ratios if native_ratio.is_ratio(name) else variables
-                kind.append((key, name))
+        drifting |= {(key, name): 0.0 for name in entry.samples}
     weight = baseline.weight(baseline.entries)
-    # The native median of a session shifts all of its ratios: they are a mixture of their own.
-    for part in (variables, ratios):
+    for part in _parts(entries):
         weights = [baseline.weigh(key[0], name) for key, name in part]
         # Each weight has its own part of the days' error, but all variables show how days differ.
         for own in set(weights):
@@ -74,64 +96,21 @@ def _effective(entries: dict[Key, Entry], part: list[Series], variables: float) 
     return drifting
 
 
-_BAD_DAY = (
-    "this day shifted variables {factor:.1f} times as far as the baseline's days, those that got "
-    "better too. The gate allows for it, and finds only larger changes. Run again on another day"
-)
-
-
-def day_of(session: Session, baseline: Baseline, usual: Drifts) -> Day:
-    """The drifts of the baseline, raised where the session's day is unlike the baseline's.
-
-    :arg session: with the baseline's directions, and with ratios.
-    :arg usual: `drifts` of the baseline.
-    """
-    drifting, worst, note = dict(usual), 1.0, ""
-    # A day that is bad for the native link alone shifts ratios the other way.
-    for ratios, shifts in _shifts(session, baseline).items():
-        shifted, far, within = zip(*shifts)
-        own = np.array(list(map(usual.__getitem__, shifted)))
-        factor = drift.of_day(np.array(far), np.array(within), own)
-        worst = max(worst, factor)
-        for series in usual:
-            if native_ratio.is_ratio(series[1]) == ratios:
-                drifting[series] = factor * usual[series]
-    if worst > 1:
-        note = _BAD_DAY.format(factor=worst)
-    return Day(drifting, note)
-
-
-def _shifts(session: Session, baseline: Baseline) -> dict[bool, list[tuple]]:
-    """Series, shift towards worse values and standard error of each judged variable; ratios
-    apart."""
-    shifts: dict[bool, list[tuple]] = {}
-    for case in session.cases:
-        entry = baseline.entries.get(case.key)
-        if entry is None or not case.counts:
-            continue
-        for value in case.values:
-            if shift := _shift(value, entry):
-                kind = native_ratio.is_ratio(value.variable)
-                shifts.setdefault(kind, []).append(((case.key, value.variable), *shift))
-    return shifts
-
-
-def _shift(value: Value, entry: Entry) -> tuple[float, float] | None:
-    """None for a variable that is not judged."""
-    noise = entry.noise.get(value.variable)
-    if value.expected or noise is None or noise.finds is None or value.lower_is_better is None:
-        return None
-    if value.unit != entry.units[value.variable] or not value.samples or min(value.samples) <= 0:
-        return None
-    recorded = list(itertools.chain(*entry.by_day(value.variable)))
-    if not recorded:
-        return None
-    base, new = np.log(recorded), np.log(value.samples)
-    shift = float(np.median(new) - np.median(base))
-    error = ranks.median_error(float(ranks.spread(base)), len(base), len(new))
-    if not value.lower_is_better:
-        shift = -shift
-    return shift, error
+def steps(entries: dict[Key, Entry]) -> dict[str, dict[Series, float]]:
+    """Variables whose level changed within these entries: the first session of the new level ->
+    variable -> change as a fraction."""
+    changed: dict[str, dict[Series, float]] = {}
+    for part in _parts(entries):
+        days = [entries[key].by_day(name) for key, name in part]
+        for (key, name), step in zip(part, stats_days.steps(days)):
+            if step:
+                first, shift = step
+                by_day: dict[str, str] = {}
+                for uuid, start in entries[key].sessions.items():
+                    by_day.setdefault(day_of(start), uuid)
+                session = list(by_day.values())[first]
+                changed.setdefault(session, {})[key, name] = math.expm1(shift)
+    return changed
 
 
 def few_days(baseline: Baseline, variables: Iterable[Series]) -> str:

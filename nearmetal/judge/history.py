@@ -4,14 +4,15 @@ A point is the median of a session's samples. Apache Otava (the method of Hunter
 ICPE 2023) proposes change points. It tests the same split that it chose as the best one, so that
 at p = .001 it flags far more than one flat series in a thousand. A proposal counts here only if
 two conditions hold: an exact rank test between the levels on both sides is significant at ERROR,
-which all series and places share; and the medians differ by more than THRESHOLD. The test allows
-for sessions that resemble each other. A change in small steps is a creep, and reported as one
+which all series, places and looks share; and the medians differ by more than THRESHOLD. The test
+allows for sessions that resemble each other. A change in small steps is reported as a creep
 (stats/trend.py). `make bench-gate` measures the error rates.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -26,15 +27,18 @@ from tabulate import tabulate
 from nearmetal.model.facts import changed_facts
 from nearmetal.model.naming import plain
 from nearmetal.results import Session, Value
-from nearmetal.stats import trend
+from nearmetal.stats import ranks, trend
 from nearmetal.stats.plan import THRESHOLD
 from nearmetal.util.suggest import shorten
 from nearmetal.util.text import number
 
-#: Chance that a history of unchanged variables has any change point.
-ERROR = 0.05
-#: Chance that a history of unchanged variables has any creep.
-CREEP_ERROR = 0.05
+#: Chance that a history of unchanged variables ever has any change point, and any creep.
+ERROR, CREEP_ERROR = 0.05, 0.05
+#: Times that the number of sessions doubles in a year of nights: an equal part of the errors is for
+#: the looks of each.
+LOOKS = 6
+#: Sessions of a level up to which the rank test is exact.
+FEW = 20
 #: Seconds of a week.
 WEEK = 7 * 86400
 #: Nominal p-value of Otava's t-test for its proposals.
@@ -173,21 +177,25 @@ def _creep(
 
 def _moves_of_all(medians: list[np.ndarray]) -> list[tuple[list, trend.Creep | None]]:
     """`moves` of each series, in several processes if there are many points."""
-    search = functools.partial(moves, count=len(medians))
+    shared = trend.common_memory(list(map(np.log, medians)))
+    search = functools.partial(moves, count=len(medians), shared=shared)
     if sum(map(len, medians)) < MANY:
         return list(map(search, medians))
     with ProcessPoolExecutor() as pool:
         return list(pool.map(search, medians, chunksize=max(1, len(medians) // 32)))
 
 
-def moves(values: np.ndarray, count: int = 1) -> tuple[list, trend.Creep | None]:
+def moves(
+    values: np.ndarray, count: int = 1, shared: float = 1.0
+) -> tuple[list, trend.Creep | None]:
     """`levels` of a series, and its creep; a creep is not a change of levels too.
 
     :arg values: (sessions,).
     :arg count: number of series that share the errors.
+    :arg shared: autocorrelation time that most series have.
     """
-    creep = trend.creep(values, CREEP_ERROR / count)
-    moved = levels(values, ERROR / count / len(values))
+    creep = trend.creep(values, CREEP_ERROR / count / LOOKS, shared)
+    moved = levels(values, error_of_a_place(count, len(values)), shared)
     if creep is not None:
         moved = [level for level in moved if level[1] <= creep.start]
     return moved, creep
@@ -213,7 +221,9 @@ def _is_positive(value: Value) -> bool:
     return math.isfinite(value.value) and min(value.samples, default=value.value) > 0
 
 
-def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]]:
+def levels(
+    values: np.ndarray, error: float, shared: float = 1.0
+) -> list[tuple[int, int, int, float]]:
     """(start of the level before, first point of the next, its end, p) of each change point.
 
     These are Otava's proposals without those that THRESHOLD or the rank test at `error` reject. The
@@ -226,9 +236,10 @@ def levels(values: np.ndarray, error: float) -> list[tuple[int, int, int, float]
     places, p_value = proposed(values), functools.cache(functools.partial(_p, values))
     while places:
         ends = [0, *places, len(values)]
+        time = max(shared, trend.memory(_residuals(values, ends)))
         tested, weakness = [], []
         for start, middle, end in zip(ends, ends[1:], ends[2:]):
-            p = p_value(start, middle, end)
+            p = trend.allowing_for(p_value(start, middle, end), time, len(values))
             tested.append((start, middle, end, p))
             weakness.append((not _moved(values, start, middle, end), p))
         weakest = max(range(len(places)), key=weakness.__getitem__)
@@ -247,10 +258,15 @@ def proposed(values: np.ndarray) -> list[int]:
     )
 
 
+def error_of_a_place(held: int, sessions: int) -> float:
+    """Error rate of one place of one of so many series, at one of many looks: an equal part."""
+    return ERROR / LOOKS / held / sessions
+
+
 def least_sessions(held: int) -> int:
     """Fewest sessions in which the rank test can be significant, for this number of series."""
     count = 2
-    while least_p(count) > ERROR / held / count:
+    while least_p(count) > error_of_a_place(held, count):
         count += 1
     return count
 
@@ -267,14 +283,20 @@ def _moved(values: np.ndarray, start: int, middle: int, end: int) -> bool:
 
 def _p(values: np.ndarray, start: int, middle: int, end: int) -> float:
     before, after = values[start:middle], values[middle:end]
-    # The normal approximation is inexact for few sessions.
-    few = min(len(before), len(after)) <= 8
-    test = stats.mannwhitneyu(after, before, method="exact" if few else "asymptotic")
-    log_before, log_after = np.log(before), np.log(after)
-    residuals = np.concatenate(
-        [log_before - np.median(log_before), log_after - np.median(log_after)]
-    )
-    return trend.allowing_for(float(test.pvalue), trend.memory(residuals))
+    # The normal approximation is inexact for few sessions, and the exact test slow for many.
+    if min(len(before), len(after)) > FEW:
+        return float(stats.mannwhitneyu(after, before, method="asymptotic").pvalue)
+    _, one_sided = ranks.two_samples(before[None], after[None])
+    return min(1.0, 2 * float(one_sided[0]))
+
+
+def _residuals(values: np.ndarray, ends: Sequence[int]) -> np.ndarray:
+    """Logarithms beside the medians of their levels, which begin and end at these places."""
+    parts = []
+    for start, end in itertools.pairwise(ends):
+        logs = np.log(values[start:end])
+        parts.append(logs - np.median(logs))
+    return np.concatenate(parts)
 
 
 def sentences(points: Sequence[ChangePoint]) -> list[str]:

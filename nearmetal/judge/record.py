@@ -20,11 +20,12 @@ from nearmetal.judge.baseline import (
     Entry,
     Key,
     Noise,
+    day_of,
     line_of_direction,
     without_direction,
 )
 from nearmetal.judge.baseline_sessions import failed, unfit
-from nearmetal.judge.days import Series, drifts, few_days
+from nearmetal.judge.days import Series, drifts, few_days, steps
 from nearmetal.judge.verdict import note_on_foreign, option_of_repeats
 from nearmetal.model import metrics, settings
 from nearmetal.model.facts import changed_facts, nodes_in
@@ -70,6 +71,8 @@ def record(
     after = Baseline(before.system, before.path, {**before.entries, **entries})
     after = _with_detectable_changes(after, leave_out_noisy, notes)
     notes += _next_step(after, option_of_repeats(plan.LEVEL_REPEATS, cases))
+    notes.append(_least_repeats(after, cases))
+    notes += _steps(entries)
     notes.append(note_on_foreign(cases))
     return after, list(dict.fromkeys(filter(None, notes)))
 
@@ -131,6 +134,39 @@ def _next_step(baseline: Baseline, option: str) -> list[str]:
         "that are ok, and finds smaller changes"
     )
     return [". ".join(lines)]
+
+
+def _least_repeats(baseline: Baseline, cases: list[Case]) -> str:
+    """A note on how many repeats a session needs; '' if the default number is enough."""
+    counts = []
+    for entry in baseline.entries.values():
+        for name, noise in entry.noise.items():
+            if noise.finds is not None:
+                counts.append(sum(map(len, entry.anchored_by_day(name))))
+    least = plan.least_repeats(min(counts, default=0), max(1, baseline.variables))
+    if not counts or least <= plan.REPEATS:
+        return ""
+    return (
+        f"{plan.REPEATS} repeats against {min(counts)} of the baseline are never significant in "
+        f"{baseline.variables} variables, unless all differ by more than a factor of "
+        f"{plan.HUGE:.0f}. Fix: run sessions with {option_of_repeats(least, cases)}, or use "
+        "`nearmetal gate --confirm`"
+    )
+
+
+def _steps(entries: dict[Key, Entry]) -> list[str]:
+    """A note on each session from which on variables have another level."""
+    notes = []
+    for session, changes in steps(entries).items():
+        (key, name), change = max(changes.items(), key=lambda entry: abs(entry[1]))
+        start = entries[key].sessions[session]
+        notes.append(
+            f"{len(changes)} variable(s) changed within the baseline, from session {session} of "
+            f"{start} on, most {name} of {' | '.join(key)}: {100 * change:+.1f} %. Across a "
+            "change, the gate finds less. Fix: `nearmetal history` shows what else changed; record "
+            "from sessions of one level (--since or --session)"
+        )
+    return notes
 
 
 def _measured_drift(baseline: Baseline, least: dict[Series, float]) -> list[str]:
@@ -265,7 +301,7 @@ def _entry(
     before: dict[str, list[list[float]]] = {}
     recorded: dict[str, str] = {}
     if earlier:
-        before, recorded = earlier.samples, earlier.sessions
+        before, recorded = earlier.samples, dict(earlier.sessions)
     by_variable: dict[str, list[Value]] = {}
     for case in cases:
         for value in case.values:
@@ -276,9 +312,10 @@ def _entry(
             f"{' | '.join(key)}: the sessions have other variables than the baseline. Fix: record "
             "a new baseline, without --add"
         )
+    recorded |= {session.uuid: session.started for session in sessions}
     entry = Entry(
         recorded=date.today().isoformat(),
-        sessions=dict(recorded),
+        sessions=recorded,
         facts=_facts(cases, earlier),
         parameters=cases[0].parameters,
         units={},
@@ -286,9 +323,8 @@ def _entry(
         noise={},
         samples={},
         evidence=_evidence(cases, earlier),
+        anchor=_anchor(recorded, earlier),
     )
-    for session in sessions:
-        entry.sessions[session.uuid] = session.started
     for name in own:
         values = by_variable[name]
         # A ratio that a session or the earlier baseline lacks is left out.
@@ -317,6 +353,18 @@ def _entry(
     return entry
 
 
+def _anchor(sessions: dict[str, str], earlier: Entry | None) -> int:
+    """Number of first sessions that stay the anchor: those of the earlier entry, and further ones
+    up to BASELINE_SESSIONS days; 0: all."""
+    if earlier is None:
+        return 0
+    days = list(map(day_of, sessions.values()))
+    count = earlier.anchor or len(earlier.sessions)
+    while len(set(days[:count])) < plan.BASELINE_SESSIONS and count < len(days):
+        count += 1
+    return count % len(days)
+
+
 def _plain(names: Iterable[str]) -> set[str]:
     """The variables that are no ratios."""
     return set(itertools.filterfalse(native_ratio.is_ratio, names))
@@ -331,14 +379,15 @@ def _add_variable(
     :arg parts: of each repeat.
     """
     name = value.variable
-    together = list(itertools.chain(*samples))
+    anchored = list(itertools.chain(*samples[: entry.anchor or None]))
+    count = sum(map(len, samples))
     spread = 0.0
-    if min(together) > 0:
-        spread = float(f"{ranks.spread(np.log(together)[None])[0]:.3g}")
+    if min(anchored) > 0:
+        spread = float(f"{ranks.spread(np.log(anchored)[None])[0]:.3g}")
     entry.samples[name] = samples
     entry.units[name] = value.unit
-    entry.values[name] = float(f"{statistics.median(together):.6g}")
-    entry.noise[name] = Noise(spread, len(together), _rounded(between_repeats(parts)), None)
+    entry.values[name] = float(f"{statistics.median(anchored):.6g}")
+    entry.noise[name] = Noise(spread, count, _rounded(between_repeats(parts)), None)
     if value.better and metrics.unit(value.unit).lower_is_better is None:
         entry.better[name] = value.better
 
@@ -409,7 +458,7 @@ def _detectable(entry: Entry, name: str, variables: int, drift: float) -> tuple[
         return None, f"{without_direction(unit)}. {fix}"
     if not entry.is_positive(name):
         return None, "it has a value of 0 or less"
-    finds = judge.detectable_change(entry.by_day(name), variables, drift)
+    finds = judge.detectable_change(entry.anchored_by_day(name), variables, drift)
     if finds is not None:
         return finds, ""
     days = ""

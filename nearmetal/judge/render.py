@@ -40,7 +40,7 @@ QUIET = (*UNCHANGED, UNJUDGED)
 #: Reasons of variables that are not judged, in the outputs for people: the most common ones.
 COMMON = 3
 #: Attributes of a verdict that the document leaves out: they steer `--confirm`.
-INTERNAL = ("fresh", "better", "later", "set_aside", "of_repeats", "pooled")
+INTERNAL = ("more", "better", "screened", "by_fresh", "selected", "one_day", "of_repeats", "pooled")
 #: Most likely causes in the outputs for people.
 LIKELY = 6
 HEADERS = (
@@ -58,9 +58,11 @@ SUMMARY = {
 }
 ADVICE = {
     "deviates": "deviates: beyond what one may expect of this system; `nearmetal expect` says why",
+    "selected": "at least: repeats that are the reason to report a change exaggerate it, and the "
+    "interval allows for that. `nearmetal gate --confirm` estimates the change",
     "ok": "ok: no change as large as the minimum detectable one (`finds`; --all prints it)",
     "disturbed": "disturbed: end what disturbs the nodes, and run these checks again",
-    "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these until decided",
+    "inconclusive": "inconclusive: `nearmetal gate --confirm` measures these again",
     "improved": "improved: `nearmetal baseline record` makes that the new standard",
     UNJUDGED: "not judged: without a reference; --all prints these variables",
 }
@@ -123,6 +125,9 @@ def row(verdict: Verdict) -> list[str]:
         cells["now"] = f"{number(verdict.value)} {verdict.unit}"
     if verdict.change is not None:
         cells["change"] = percent(verdict.change)
+    if verdict.selected and verdict.interval:
+        least = min(verdict.interval, key=abs)
+        cells["change"] = f"at least {percent(least)}" if least else "more than 0"
     if verdict.interval:
         cells["95 % interval"] = " to ".join(map(percent, verdict.interval))
     if verdict.finds:
@@ -199,6 +204,8 @@ def reasons(report: GateReport, every: bool) -> list[str]:
         confirmable = verdict.reference in RECORDED and not report.confirmed
         if verdict.name != "inconclusive" or confirmable:
             names.add(verdict.name)
+        if verdict.selected:
+            names.add("selected")
     for name, text in ADVICE.items():
         if name in names:
             lines.append(text)

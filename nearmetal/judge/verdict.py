@@ -81,14 +81,18 @@ class Verdict:
     node: str = ""
     #: what it is judged against
     reference: str = BASELINE
-    #: regressed, improved: fresh repeats that probably show the change again
-    fresh: int | None = None
     #: which values are better, where the unit does not say it
     better: str = ""
-    #: inconclusive: numbers of repeats after which it is judged again; `wanted` is one of them
-    later: tuple[int, ...] = ()
-    #: the session's own samples showed a change, so that fresh ones alone decide
-    set_aside: bool = False
+    #: numbers of further fresh repeats after which these are judged; (): no number decides
+    more: tuple[int, ...] = ()
+    #: fresh repeats are worth their time
+    screened: bool = False
+    #: fresh repeats decided alone
+    by_fresh: bool = False
+    #: the samples that show the change were selected for it, and exaggerate it
+    selected: bool = False
+    #: inconclusive: this day alone shows a change for the worse
+    one_day: bool = False
     #: deviates: single repeats do, and the median need not
     of_repeats: bool = False
     #: number of repeats of all sessions together that decided; 0: the session's own did
@@ -115,6 +119,10 @@ class Verdict:
     def lower_is_better(self) -> bool | None:
         """None for a variable without direction."""
         return metrics.unit(self.unit).lower_is_better_or(self.better)
+
+    @property
+    def shows_change(self) -> bool:
+        return self.name in CHANGED or self.one_day
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -202,6 +210,7 @@ def compared(verdict: Verdict, decision: Decision, before: float, **more) -> Ver
         interval=decision.interval,
         p=decision.p,
         finds=decision.detectable,
+        selected=decision.selected,
         **more,
     )
 

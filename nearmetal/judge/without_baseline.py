@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -28,22 +27,30 @@ from nearmetal.judge.verdict import (
 )
 from nearmetal.results import XFAIL, Case, Session, Value
 from nearmetal.stats import plan, two_sessions
-from nearmetal.stats.judge import Decision, JudgeError
+from nearmetal.stats.judge import JudgeError
+from nearmetal.stats.two_sessions import Change
 from nearmetal.util.suggest import shorten
 
-#: The change that counts where the typical one is two_sessions.LEAST.
-DIFFERENT = math.expm1(two_sessions.DISTANCE * math.log1p(two_sessions.LEAST))
+#: The change that counts where all variables together changed by two_sessions.LEAST.
+DIFFERENT = (1 + two_sessions.LEAST) ** 2 - 1
+#: Seconds between sessions of two days.
+ANOTHER_DAY = 12 * 3600
+ONE_DAY = (
+    "one day alone shows it, and two sessions do not show how days differ: a change of less than "
+    "{:.0f} % must show on a second day. Fix: run again on another day"
+)
 #: Variables by case that an expectation bounds.
 Bounded = dict[Where, frozenset[str]]
 
 
 def judge_without_baseline(
-    session: Session, before: Session | None, bounded: Bounded
+    session: Session, before: Session | None, bounded: Bounded, earlier: Session | None = None
 ) -> GateReport:
     """Judge a session of a system that has no baseline.
 
     :arg before: the session before, if there is one.
     :arg bounded: variables that an expectation bounds; `Expectations.apply` adds those beyond it.
+    :arg earlier: the session before that one, if there is one.
     """
     verdicts: list[Verdict] = []
     judged: list[tuple[Case, Value]] = []
@@ -52,7 +59,11 @@ def judge_without_baseline(
             judged += [(case, value) for value in case.values]
         else:
             verdicts.append(unmeasured(case, node=case.node, reference=NOTHING))
-    for (case, value), comparison in zip(judged, _compare(judged, before)):
+    comparisons = _compare(judged, before)
+    if before and earlier:
+        for place, comparison in _on_a_second_day(session, judged, before, earlier).items():
+            comparisons[place] = comparison
+    for (case, value), comparison in zip(judged, comparisons):
         verdict = _by_expectations(case, value, bounded.get(case.where, frozenset()))
         verdict = _by_comparison(verdict, case, value, comparison)
         verdicts.append(_as_expected(verdict, case, value))
@@ -77,7 +88,7 @@ def _by_expectations(case: Case, value: Value, bounded: frozenset[str]) -> Verdi
 
 
 #: A value of the session before, and the decision on the change since; None: not comparable.
-Comparison = tuple[Value, Decision | JudgeError] | None
+Comparison = tuple[Value, Change | JudgeError] | None
 
 
 def _compare(judged: list[tuple[Case, Value]], before: Session | None) -> list[Comparison]:
@@ -101,6 +112,37 @@ def _compare(judged: list[tuple[Case, Value]], before: Session | None) -> list[C
     return comparisons
 
 
+def _on_a_second_day(
+    session: Session, judged: list[tuple[Case, Value]], before: Session, earlier: Session
+) -> dict[int, Comparison]:
+    """Of judged values that one day has changed and this session shows too: place -> comparison.
+
+    They are compared with the session before that day: the one before the session is slow itself.
+    """
+    day = []
+    for case in before.cases:
+        if case.counts:
+            day += [(case, value) for value in case.values]
+    first = {}
+    for (case, value), comparison in zip(day, _compare(day, earlier)):
+        if comparison and isinstance(comparison[1], Change) and comparison[1].far:
+            first[case.where, value.variable] = comparison[1]
+    shown: dict[int, Comparison] = {}
+    for place, comparison in enumerate(_compare(judged, earlier) if first else ()):
+        case, value = judged[place]
+        change = first.get((case.where, value.variable))
+        if change is None or comparison is None:
+            continue
+        then, now = comparison
+        if isinstance(now, Change) and now.shows(change):
+            if session.time - before.time >= ANOTHER_DAY:
+                now = replace(now, name="regressed", far=None)
+            elif now.name != "regressed":
+                now = replace(now, name="inconclusive", far=change.far)
+            shown[place] = then, now
+    return shown
+
+
 def _by_comparison(verdict: Verdict, case: Case, value: Value, comparison: Comparison) -> Verdict:
     """The verdict, replaced by what the session before says."""
     if comparison is None:
@@ -112,6 +154,8 @@ def _by_comparison(verdict: Verdict, case: Case, value: Value, comparison: Compa
         return verdict
     if value.lower_is_better is not None:
         more = {"name": decision.name, "reason": "", "reference": SESSION_BEFORE}
+        if decision.far:
+            more["reason"] = ONE_DAY.format(100 * decision.far)
         verdict = compared(verdict, decision, then.value, **more)
     elif decision.name in CHANGED:
         unjudged = replace(

@@ -27,16 +27,8 @@ CLIP = 3.0
 RATIOS = (0.1, 1000.0, 26)
 #: Weight of the prior over all drifts, in variables.
 PRIOR = 0.01
-#: Twice the gain in log likelihood by drifts below which no variable drifts.
-SHOWN = 3.0
-#: Median of |x| for a standard normal x.
-MEDIAN = 0.6744898
-#: Standard errors by which a day's shifts must exceed those of the baseline's days.
-BEYOND = 3.0
-#: Least number of variables that got better from which a day is compared with others.
-LEAST_BETTER = 6
-#: Most by which a day's drift is raised: farther shifts are called changes.
-MOST_OF_A_DAY = 5.0
+#: Standard errors by which the mean F statistic of all variables must exceed that of noise alone.
+SHOWN = 1.8
 #: Steps of the EM algorithm, and of the search for a quantile.
 STEPS = 200
 HALVINGS = 60
@@ -48,62 +40,24 @@ def effective(baselines: Sequence[Sequence[Sequence[float]]], variables: float) 
     :arg baselines: days of each variable, with one positive value for each repeat.
     :arg variables: number of variables that share the day error.
     """
-    by_shape: dict[tuple[int, int], tuple[list[int], list[np.ndarray]]] = {}
-    for place, days in enumerate(baselines):
-        table = _padded(days)
-        places, tables = by_shape.setdefault(table.shape, ([], []))
-        places.append(place)
-        tables.append(table)
     drifts = np.zeros(len(baselines))
-    if by_shape:
-        # Tables of one shape are computed together, which is much faster.
-        levels = [_Levels.of(np.array(tables)) for _, tables in by_shape.values()]
-        order = np.concatenate([places for places, _ in by_shape.values()])
+    if by_shape := tables(baselines):
+        levels = [_Levels.of(logs) for _, logs in by_shape]
+        order = np.concatenate([places for places, _ in by_shape])
         drifts[order] = _effective(_Levels.together(levels), variables)
     return drifts
 
 
-def of_day(shifts: np.ndarray, within: np.ndarray, drifts: np.ndarray) -> float:
-    """Factor by which a day shifts the variables farther than the baseline's days did; 1 or more.
-
-    A bad day shifts variables both ways; a regression or an improvement moves its variables one
-    way. So the day must show in the variables that got better, and the side that moved less gives
-    the factor.
-
-    :arg shifts: (variables,), logarithms of the changes; above 0 is worse.
-    :arg within: standard errors of the shifts by the noise between repeats.
-    :arg drifts: as `effective` gives them.
-    """
-    judged = within + drifts > 0
-    better, worse = judged & (shifts < 0), judged & (shifts > 0)
-    count = np.count_nonzero(better)
-    if count < LEAST_BETTER or not drifts[better].any():
-        return 1.0
-    # The density of |x| at its median, for a standard normal x, is 0.6356.
-    error = 1 / (2 * 0.6356 * math.sqrt(count))
-    if _apart(shifts[better], within[better], drifts[better]) <= MEDIAN + BEYOND * error:
-        return 1.0
-    sides = [side for side in (better, worse) if drifts[side].any()]
-    return min(_factor(shifts[side], within[side], drifts[side]) for side in sides)
-
-
-def _apart(shifts: np.ndarray, within: np.ndarray, drifts: np.ndarray) -> float:
-    """How far shifts of one side are from 0, in standard deviations: their median."""
-    return float(np.median(np.abs(shifts) / np.hypot(within, drifts)))
-
-
-def _factor(shifts: np.ndarray, within: np.ndarray, drifts: np.ndarray) -> float:
-    """The factor of the drifts, from 1 to MOST_OF_A_DAY, that explains shifts of one side."""
-    if _apart(shifts, within, drifts) <= MEDIAN:
-        return 1.0
-    low, high = 1.0, MOST_OF_A_DAY
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if _apart(shifts, within, middle * drifts) > MEDIAN:
-            low = middle
-        else:
-            high = middle
-    return high
+def tables(baselines: Sequence[Sequence[Sequence[float]]]) -> list[tuple[list[int], np.ndarray]]:
+    """Logarithms of the variables that have equally many days and samples, which are computed
+    together: their places in `baselines`, and (variables, days, samples)."""
+    by_shape: dict[tuple[int, int], tuple[list[int], list[np.ndarray]]] = {}
+    for place, days in enumerate(baselines):
+        table = _padded(days)
+        places, found = by_shape.setdefault(table.shape, ([], []))
+        places.append(place)
+        found.append(table)
+    return [(places, np.array(found)) for places, found in by_shape.values()]
 
 
 def _padded(days: Sequence[Sequence[float]]) -> np.ndarray:
@@ -114,6 +68,40 @@ def _padded(days: Sequence[Sequence[float]]) -> np.ndarray:
     return table
 
 
+def scores(logs: np.ndarray) -> np.ndarray:
+    """Normal scores of each variable's samples, of the shape of `logs`: (variables, days, samples).
+
+    They have one distribution, whatever that of the samples is (van der Waerden, 1952).
+    """
+    flat = logs.reshape(len(logs), -1)
+    places = stats.rankdata(flat, axis=1, nan_policy="omit")
+    count = np.isfinite(flat).sum(axis=1, keepdims=True)
+    return special.ndtri(places / (count + 1)).reshape(logs.shape)
+
+
+def noise(logs: np.ndarray) -> np.ndarray:
+    """Robust standard deviation within days, (variables,), by the pairs of each day's samples.
+
+    :arg logs: (variables, days, samples), with NaN for missing samples.
+    """
+    first, second = np.triu_indices(logs.shape[2], 1)
+    apart = np.abs(logs[:, :, first] - logs[:, :, second]).reshape(len(logs), -1)
+    if not apart.size or not np.isfinite(apart).any():
+        return np.zeros(len(logs))
+    return np.nanmedian(apart, axis=1) / PAIR
+
+
+def squares(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean squares between days and within them, of (variables, days, samples)."""
+    sizes = np.isfinite(values).sum(axis=2)
+    total, days = sizes.sum(axis=1), values.shape[1]
+    means = np.nanmean(values, axis=2)
+    overall = (sizes * means).sum(axis=1) / total
+    between = (sizes * (means - overall[:, None]) ** 2).sum(axis=1)
+    within = np.nansum((values - means[:, :, None]) ** 2, axis=(1, 2))
+    return between / max(days - 1, 1), within / np.maximum(total - days, 1)
+
+
 class _Levels:
     """What the days of many variables show; each array has one entry for each variable.
 
@@ -122,44 +110,49 @@ class _Levels:
     """
 
     def __init__(self, *arrays: np.ndarray):
-        #: F statistic of the days; degrees of freedom between days and within them; variance of a
-        #: day's mean by noise; standard deviation of the days' medians; number of days.
-        self.f, self.between, self.within, self.noise, self.spread, self.days = arrays
+        #: F statistic of the days, and of their normal scores; degrees of freedom between days and
+        #: within them; variance of a day's mean by noise; standard deviation of the days' medians;
+        #: number of days.
+        self.f, self.of_scores, self.between, self.within, self.noise, self.spread, self.days = (
+            arrays
+        )
 
     @classmethod
     def of(cls, logs: np.ndarray) -> "_Levels":
         """From logarithms, (variables, days, samples)."""
-        variables, days, samples = logs.shape
+        variables, days, _ = logs.shape
         sizes = np.isfinite(logs).sum(axis=2)
         total = sizes.sum(axis=1)
         centres = np.nanmedian(logs, axis=2)
-        first, second = np.triu_indices(samples, 1)
-        apart = np.abs(logs[:, :, first] - logs[:, :, second]).reshape(variables, -1)
-        noise = np.zeros(variables)
-        if apart.size and np.isfinite(apart).any():
-            noise = np.nanmedian(apart, axis=1) / PAIR
-        reach = CLIP * noise[:, None, None]
+        reach = CLIP * noise(logs)[:, None, None]
         values = centres[:, :, None] + np.clip(logs - centres[:, :, None], -reach, reach)
-        means = np.nanmean(values, axis=2)
-        overall = (sizes * means).sum(axis=1) / total
-        freedom = np.full(variables, days - 1), total - days
-        squares_between = (sizes * (means - overall[:, None]) ** 2).sum(axis=1)
-        squares_within = np.nansum((values - means[:, :, None]) ** 2, axis=(1, 2))
-        variance = squares_within / np.maximum(freedom[1], 1)
+        between, within = squares(values)
+        of_scores = squares(scores(logs))
         with np.errstate(divide="ignore", invalid="ignore"):
-            f = squares_between / np.maximum(freedom[0], 1) / variance
-            size = (total - (sizes**2).sum(axis=1) / total) / np.maximum(freedom[0], 1)
-            by_noise = variance / np.where(size > 0, size, 1)
+            size = (total - (sizes**2).sum(axis=1) / total) / max(days - 1, 1)
+            by_noise = within / np.where(size > 0, size, 1)
+            f = between / within, of_scores[0] / of_scores[1]
         spread = np.std(centres, axis=1, ddof=1) if days > 1 else np.zeros(variables)
-        return cls(f, *freedom, by_noise, spread, np.full(variables, days))
+        freedom = np.full(variables, days - 1), total - days
+        return cls(*f, *freedom, by_noise, spread, np.full(variables, days))
 
     @classmethod
     def together(cls, parts: Sequence["_Levels"]) -> "_Levels":
         arrays = [
-            (part.f, part.between, part.within, part.noise, part.spread, part.days)
+            (part.f, part.of_scores, part.between, part.within, part.noise, part.spread, part.days)
             for part in parts
         ]
         return cls(*map(np.concatenate, zip(*arrays)))
+
+    def differ(self) -> bool:
+        """Whether days differ at all: noise alone always looks like a little drift."""
+        # With fewer degrees of freedom, F has no variance.
+        known = self.show_drift & (self.within > 4) & np.isfinite(self.of_scores)
+        between, within = self.between[known], self.within[known]
+        mean = within / (within - 2)
+        variance = 2 * mean**2 * (between + within - 2) / between / (within - 4)
+        excess = (self.of_scores[known] - mean).sum()
+        return bool(excess > SHOWN * math.sqrt(variance.sum()))
 
     @property
     def show_drift(self) -> np.ndarray:
@@ -174,7 +167,7 @@ def _effective(levels: _Levels, variables: float) -> np.ndarray:
     # The shift of a new day against the mean of the baseline's days, relative to a day's drift.
     new_day = np.sqrt(1 + 1 / levels.days)
     known = np.flatnonzero(levels.show_drift)
-    if len(known):
+    if levels.differ():
         top = max(RATIOS[1], 3 * float(levels.f[known].max()))
         ratios = np.concatenate([[0.0], np.geomspace(RATIOS[0], top, RATIOS[2])])
         posterior = _posterior(levels, known, ratios)
@@ -200,9 +193,6 @@ def _posterior(levels: _Levels, known: np.ndarray, ratios: np.ndarray) -> np.nda
         posterior /= posterior.sum(axis=1, keepdims=True)
         weights = (posterior.sum(axis=0) + PRIOR / len(ratios)) / (len(known) + PRIOR)
     posterior = likelihood * weights
-    # Noise alone always looks like a little drift.
-    if 2 * np.log(posterior.sum(axis=1) / likelihood[:, 0]).sum() < SHOWN:
-        posterior[:, 1:] = 0
     return posterior / posterior.sum(axis=1, keepdims=True)
 
 

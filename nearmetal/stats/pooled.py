@@ -7,23 +7,23 @@ in quality control and dynamical systems, JRSS B 57, 1995, section 3), on ranks.
 
 The error of a session is divided among variables and windows (Bonferroni): the chance that an
 unchanged session raises any alarm is at most POOLED_ERROR. Where days differ, the change must also
-exceed what so many days do. Sessions of one day share its shift, so that days count.
+exceed what so many days do, and show on more than one day (days.py). Sessions of one day share its
+shift, so that days count.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
-from nearmetal.stats import ranks, sequential
+from nearmetal.stats import days, ranks, sequential
 from nearmetal.stats.drift import effective
-from nearmetal.stats.judge import JudgeError, baseline_of, positive_logs
+from nearmetal.stats.judge import JudgeError, baseline_of, logs_of
 from nearmetal.stats.plan import DETECTABLE, POWER, THRESHOLD
 
 #: Chance that an unchanged session raises any alarm by the pooled sessions.
@@ -59,6 +59,9 @@ def judge_pooled(
     variables: float = 1,
     drift: float | None = None,
     dates: Sequence[Hashable] | None = None,
+    memory: float = 0.0,
+    bound: float = 0.0,
+    before: int = 0,
 ) -> PooledDecision:
     """Judge one variable by the last sessions together.
 
@@ -68,29 +71,29 @@ def judge_pooled(
     :arg drift: drift between days as a fraction, as for `judge`.
     :arg dates: the day of each of `sessions`: those of one day share its shift. None: each has a
         day of its own.
-    :raises JudgeError: no sample, or a value that is not positive and finite.
+    :arg memory: of days, as `days.memory` finds it.
+    :arg bound: change that needs no second day, as `days.bounds` finds it.
+    :arg before: number of days between the baseline and the first of `sessions`.
+    :raises JudgeError: no sample, or a value that is negative or not finite.
     """
     recorded, base = baseline_of(baseline, variables)
     if drift is None:
         drift = float(effective([recorded], variables)[0])
-    logs = [positive_logs(session, "samples") for session in sessions]
+    logs = [logs_of(session, "samples") for session in sessions]
     if not logs or not len(logs[-1]):
         raise JudgeError("no sample to judge")
     error = POOLED_ERROR / variables / len(WINDOWS)
-    drifting = np.array([drift])
-    known = days_of(list(map(len, recorded)), range(len(recorded)))
-    pools = pools_of(base[None], [session[None] for session in logs], drifting, known, error, dates)
+    known = tuple(map(len, recorded))
+    rows = [session[None] for session in logs]
+    pools = pools_of(base[None], rows, np.array([drift]), known, error, dates, memory, before)
     better = -1 if lower_is_better else 1
-    for alpha, names in (
-        (error, ("regressed", "improved")),
-        (SUSPICION * error / POOLED_ERROR, ()),
-    ):
-        for pool in pools:
-            side = int(pool.side(alpha, pools[0])[0])
-            if side and names:
-                return pool.decision(names[side == better], error)
-            if side == -better:
-                return pool.decision("inconclusive", error)
+    changed, side = deciding(pools, error, np.array([bound]))
+    if side[0]:
+        name = "improved" if side[0] == better else "regressed"
+        return pools[changed[0]].decision(name, error)
+    likely, side = deciding(pools, SUSPICION * error / POOLED_ERROR)
+    if side[0] == -better:
+        return pools[likely[0]].decision("inconclusive", error)
     return min(pools, key=lambda pool: pool.reach(error)[0]).decision("watched", error)
 
 
@@ -98,47 +101,49 @@ def pools_of(
     base: np.ndarray,
     sessions: Sequence[np.ndarray],
     drift: np.ndarray,
-    known: float,
+    known: tuple[int, ...],
     day_error: float,
     dates: Sequence[Hashable] | None = None,
+    memory: float = 0.0,
+    before: int = 0,
 ) -> list[Pool]:
     """The pools of the last sessions, for many variables at once.
 
     :arg base: logarithms of the baseline, (trials, samples).
-    :arg known: number of days of the baseline (`days_of`).
+    :arg known: number of samples of each day of the baseline.
     :arg sessions: logarithms of each session, (trials, repeats), oldest first.
     :arg drift: (trials,), standard deviation between days.
     :arg day_error: chance that the shifts of days alone are called a change by one pool.
-    :arg dates: the day of each session, as for `judge_pooled`.
+    :arg dates, memory, before: as for `judge_pooled`.
     """
     dates = range(len(sessions)) if dates is None else dates
-    sizes = [session.shape[1] for session in sessions]
-    return [
-        Pool(
-            base,
-            np.concatenate(sessions[-count:], axis=1),
-            count,
-            drift,
-            known,
-            day_error,
-            days_of(sizes[-count:], dates[-count:]),
-        )
-        for count in WINDOWS
-        if count <= len(sessions)
-    ]
+    pools = []
+    for count in WINDOWS:
+        if count > len(sessions):
+            break
+        pool, on = sessions[-count:], dates[-count:]
+        since = before + len(set(dates[:-count]) - set(on))
+        new = tuple(map(len, days.by_day([session[0] for session in pool], on)))
+        between = drift * math.sqrt(days.contrast(memory, known, new, since))
+        pools.append(Pool(base, pool, on, between, day_error))
+    return pools
 
 
-def days_of(sizes: Sequence[int], dates: Sequence[Hashable]) -> float:
-    """Number of days of equal size whose mean shift varies as that of these sessions.
+def deciding(
+    pools: Sequence[Pool], alpha: float, bounds: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Place of the first pool that shows a change of each trial, and the change's side; 0: none.
 
-    Sessions of one day share its shift, and a day with more samples weighs more: with n samples of
-    each day, it is sum(n)**2 / sum(n**2) (Kish, Survey Sampling, 1965, section 11.7).
+    :arg bounds: (trials,), changes that need no second day. None: none does.
     """
-    by_day: Counter[Hashable] = Counter()
-    for size, date in zip(sizes, dates):
-        by_day[date] += size
-    squares = sum(size**2 for size in by_day.values())
-    return sum(sizes) ** 2 / squares if squares else 1.0
+    place = np.zeros(len(pools[0].base), dtype=int)
+    side = np.zeros(len(place))
+    for number, pool in enumerate(pools):
+        found = pool.side(alpha, pools[0])
+        for trial in np.flatnonzero((side == 0) & (found != 0)):
+            if bounds is None or pool.lasts(trial, bounds[trial]):
+                place[trial], side[trial] = number, found[trial]
+    return place, side
 
 
 @dataclass(frozen=True)
@@ -146,14 +151,16 @@ class Pool:
     """The samples of some last sessions against the baseline's. Arrays have one entry a trial."""
 
     base: np.ndarray
-    new: np.ndarray
-    sessions: int
-    drift: np.ndarray
-    #: Number of days of the baseline.
-    known: float
+    sessions: Sequence[np.ndarray]
+    #: The day of each session.
+    dates: Sequence[Hashable]
+    #: Standard error of the shift by the drift between days.
+    between: np.ndarray
     day_error: float
-    #: Number of days of the pooled sessions (`days_of`)
-    days: float
+
+    @functools.cached_property
+    def new(self) -> np.ndarray:
+        return np.concatenate(self.sessions, axis=1)
 
     @functools.cached_property
     def test(self) -> tuple[np.ndarray, np.ndarray]:
@@ -167,16 +174,11 @@ class Pool:
         return ranks.spread(self.base) * math.sqrt(ranks.INEFFICIENCY * samples)
 
     @functools.cached_property
-    def between(self) -> np.ndarray:
-        """Standard error of the shift by the drift between days."""
-        return self.drift * math.sqrt(1 / self.known + 1 / self.days)
-
-    @functools.cached_property
     def threshold(self) -> np.ndarray:
         """The shift that counts as a change: beyond THRESHOLD, and beyond what days do."""
         least, quantile = math.log1p(THRESHOLD), special.ndtri(1 - self.day_error)
         drifting = np.maximum(least, quantile * np.hypot(self.within, self.between))
-        return np.where(self.drift > 0, drifting, least)
+        return np.where(self.between > 0, drifting, least)
 
     def side(self, alpha: float, last: Pool) -> np.ndarray:
         """1: higher values, -1: lower ones, 0: no change.
@@ -188,13 +190,21 @@ class Pool:
         changed = (p <= alpha) & (np.abs(shift) > self.threshold) & lasting
         return np.where(changed, np.sign(shift), 0)
 
+    def lasts(self, trial: int, bound: float) -> bool:
+        """Whether a change of this trial is beyond the bound, or shows on more than one day."""
+        shift = float(self.test[0][trial])
+        if abs(shift) > bound:
+            return True
+        sessions = [session[trial] for session in self.sessions]
+        return days.on_other_days(self.base[trial], sessions, self.dates, shift)
+
     def reach(self, alpha: float) -> np.ndarray:
         """The shift that the pool finds with POWER, as a logarithm."""
         power = special.ndtri(POWER)
         by_noise = sequential.reach(alpha, self.base.shape[1]) * self.within
         least = np.maximum(math.log1p(DETECTABLE[0]), by_noise)
         drifting = self.threshold + power * np.hypot(self.within, self.between)
-        return np.where(self.drift > 0, np.maximum(least, drifting), least)
+        return np.where(self.between > 0, np.maximum(least, drifting), least)
 
     def decision(self, name: str, alpha: float) -> PooledDecision:
         """What the pool shows of its single trial."""
@@ -209,6 +219,6 @@ class Pool:
                 math.expm1(shift + math.hypot(high - shift, day)),
             ),
             p,
-            self.sessions,
+            len(self.sessions),
             math.expm1(reach) if reach <= math.log1p(DETECTABLE[1]) else None,
         )

@@ -43,11 +43,6 @@ def qn(values: np.ndarray) -> float:
     return 2.2219 * QN_FACTORS.get(count, by_count) * float(apart)
 
 
-def median_error(noise, base: int, new: int):
-    """Standard error of the difference of two medians of so many samples, for normal noise."""
-    return noise * math.sqrt(math.pi / 2 * (1 / base + 1 / new))
-
-
 def two_samples(base: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Hodges-Lehmann shift of `new`, (trials, n), against `base`, (trials, m), and its p-value.
 

@@ -33,7 +33,7 @@ QUICK_NODES = ["-S", "fleet_nodes.megabytes=2", *REPEATS, "-S", "fleet_nodes.sec
 SECONDS = 3 * NODES * (NODES - 1) / 56
 QUICK = ["-S", f"fleet_links.seconds={SECONDS:g}", *REPEATS]
 #: A sweep that judges nobody.
-BRIEF = [*CHECK, "-S", "repeats=1", "-S", "spare_repeats=0", "-S", "fleet_links.seconds=1"]
+BRIEF = [*CHECK, "-S", "repeats=1", "-S", "spare_repeats=0", "-S", "fleet_links.seconds=4"]
 #: Runs a script where the lab's switches are.
 ON_SWITCHES = (
     "import sys; from nearmetal.lab.namespaces import Namespaces; "

@@ -47,6 +47,8 @@ def test_the_command_that_everything_serves_runs_from_a_build_cache(lab, library
     # Debian has no directory of its own for a library: Spack wants bin and include side by side.
     external = f"{prefix}/external"
     include = f"/usr/lib/x86_64-linux-gnu/{library}/include"
+    # Spack runs as the lab's user, who writes into the trees.
+    lab.run(f"mkdir {prefix}/tree1 {prefix}/tree2")
     lab.run(f"mkdir {external} && ln -s /opt/modules/{library}/bin {include} {external}")
     known = {"buildable": False, "externals": [{"spec": EXTERNALS[library], "prefix": external}]}
     files.write(prefix / "scope" / "packages.yaml", yaml.safe_dump({"packages": {library: known}}))

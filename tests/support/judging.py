@@ -3,7 +3,7 @@
 from nearmetal.judge.against_baseline import Fresh
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.campaign import Campaign
-from nearmetal.judge.days import Drifts
+from nearmetal.judge.days import Days, Drifts
 from nearmetal.judge.days import drifts as drifts_of
 from nearmetal.judge.verdict import GateReport
 from nearmetal.results import Session
@@ -24,5 +24,5 @@ def judge_pooled(
     # What is computed once can be given instead.
     vars(campaign)["earlier"] = earlier
     if drifts is not None:
-        vars(campaign)["drifts"] = drifts
+        vars(campaign)["days"] = Days(drifts, dict.fromkeys(drifts, 0.0))
     return campaign.judge_against_baseline({})

@@ -11,29 +11,30 @@ SWEEPS, MOST = 100, 13
 
 
 @pytest.mark.parametrize(
-    "noise, tail",
+    "noise",
     [
-        pytest.param(0.02, None, marks=pytest.mark.whole),
-        pytest.param(0.10, None, marks=pytest.mark.whole),
-        (0.05, 3),
+        pytest.param((0.02, fleet_nodes.NORMAL), marks=pytest.mark.whole),
+        pytest.param((0.10, fleet_nodes.NORMAL), marks=pytest.mark.whole),
+        (0.05, fleet_nodes.HEAVY),
+        (0.05, fleet_nodes.SLOWING),
     ],
 )
-def test_few_whole_sweeps_of_healthy_nodes_raise_an_alarm(noise, tail):
+def test_few_whole_sweeps_of_healthy_nodes_raise_an_alarm(noise):
     """Latency and bandwidth, alone and together, of sixteen nodes that differ by nature."""
-    found = bench.rows(np.random.default_rng(1), 16, "", 0, 0, SWEEPS, noise, tail)
+    found = bench.rows(np.random.default_rng(1), 16, "", 0, 0, SWEEPS, noise)
     assert found["sweep"].alarms <= MOST and found["confirmed"].alarms <= MOST / 2
     assert found["sweep"].sweeps == SWEEPS
 
 
 @pytest.mark.parametrize("kind", bench.KINDS)
 def test_a_large_fault_is_named_as_what_it_is(kind):
-    found = bench.rows(np.random.default_rng(2), 128, kind, 1, 0.3, 1, 0.02, None)
+    found = bench.rows(np.random.default_rng(2), 128, kind, 1, 0.3, 1, (0.02, fleet_nodes.NORMAL))
     assert (found["confirmed"].right, found["confirmed"].alarms) == (1, 0)
 
 
 def test_a_sweep_has_the_faults_of_its_fleet():
     one = bench.fleet(np.random.default_rng(3), 16, 4, "switch", 1, 1.0)
-    swept = one.sweep(np.random.default_rng(3), 0, 0.02, None)
+    swept = one.sweep(np.random.default_rng(3), 0, (0.02, fleet_nodes.NORMAL))
     [(_, nodes)] = one.faults
     times = 1 / swept.gbps
     others = [node for node in range(16) if node not in nodes]

@@ -1,16 +1,22 @@
 """The simulation of the gate's error rates."""
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench import __main__ as bench_gate
+from bench import campaigns, confirmation
 from bench import limits as bench_limits
+from bench import noise as bench_noise
 from bench import tables as bench_tables
+from nearmetal.judge import record
+from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.campaign import Campaign
 from tests.support.said import lacking
 
-SHORT = ["bench-gate", "--trials", "20", "--campaigns", "1"]
+SHORT = ["bench-gate", "--trials", "20", "--campaigns", "1", "--changed", "1", "--all"]
 
 
 @pytest.mark.parametrize(
@@ -21,17 +27,56 @@ def test_the_interval_of_a_rate(hits, trials, text):
     assert bench_gate.interval(hits, trials) == text
 
 
-def test_a_thousand_trials_keep_the_promises():
-    plan = argparse.Namespace(baseline=60, variables=200)
-    for step in (0.0, 0.05):
-        _, _, judged, confirmed = zip(
-            *bench_tables.gate(np.random.default_rng(4), 1000, 0.02, 0.0, step, plan)
-        )
-        rows = [
-            bench_tables.decided(step, "judge", judged),
-            bench_tables.decided(step, "confirm", confirmed),
-        ]
-        assert not bench_gate.broken("CV 2 %", rows)
+def kind(name: str) -> bench_noise.Kind:
+    return next(one for one in bench_noise.KINDS if one.name == name)
+
+
+def test_some_campaigns_keep_the_promises():
+    found = campaigns.simulate(kind("2 % outliers"), 200, 30, np.log(1.05), processes=1)
+    assert found[:, 0, campaigns.FOUND].mean() > 0.8
+    unchanged = campaigns.simulate(kind("t3 days 1 %"), 200, 30, processes=1)
+    assert (unchanged[:, 0, campaigns.EXIT_CODE] == 1).sum() <= 2
+
+
+def test_changes_since_the_session_before_count_when_they_are_named():
+    """A change of one day alone is `regressed` on a second day, and named on the first one."""
+    plan = argparse.Namespace(campaigns=5, variables=200)
+    rows = bench_tables.without_baseline(np.random.default_rng(1), plan)
+    assert not bench_gate.broken("two sessions", rows)
+    (noisy,) = [row for row in rows if (row.method, row.step) == ("CV 1 to 20 %", 0.5)]
+    assert noisy.rate > 40
+
+
+@pytest.mark.parametrize("name", ["repeats alone", "t3 days 1 %", "days AR 0.9, 2 %"])
+def test_the_simulated_gate_is_the_gate(name):
+    """On the same samples, both give the same verdicts by the same repeats."""
+    rng, nights = np.random.default_rng(12), 2
+    noise, shape = kind(name), (40, 12 + nights)
+    shifts = noise.days(rng, *shape)[:, :, None]
+    logs = noise.session(rng, shape, 5) + shifts
+    fresh = noise.session(rng, (40, nights), 32) + shifts[:, 12:]
+    for samples in (logs[:, 12:], fresh):
+        samples[3] += 0.12
+        samples[20] += 0.4
+        samples[33, 0] += 0.3
+    simulated = campaigns.Known.of(logs[:, :12])
+    sessions = [confirmation.session(logs[:, day], day) for day in range(12)]
+    empty = Baseline("simulated", Path("simulated.yaml"), {})
+    known = record.record(sessions, empty, leave_out_noisy=True)[0]
+    earlier, before = [], []
+    for night in range(nights):
+        quick = campaigns.gate(simulated, earlier, logs[:, 12 + night], fresh[:, night])
+        judged = Campaign(confirmation.session(logs[:, 12 + night], 12 + night), known)
+        vars(judged)["earlier"] = before
+        vars(judged)["since_baseline"] = [*before, judged.session]
+        report, cost = confirmation.confirmed(judged, fresh[:, night], "suspicious")
+        names = {(one.check, one.variable): one.name for one in report.verdicts}
+        found = [names[check, name] for check, _, _, name in confirmation.names(40)]
+        for word in ("regressed", "improved", "inconclusive"):
+            assert [one == word for one in found] == list(getattr(quick, word)), (night, word)
+        assert cost.launches == quick.fresh and report.exit_code == quick.exit_code
+        earlier.append(quick.samples)
+        before.append(confirmation.session(quick.samples, 12 + night))
 
 
 @pytest.mark.whole
@@ -42,18 +87,17 @@ def test_a_short_run_measures_every_promise_and_shows_every_method(monkeypatch, 
     assert "not measured" not in err
     for method in (
         "judge",
-        "confirm",
+        "gate --confirm",
         "fixed +5 %, one repeat",
         "Welch's t on repeats",
         "Otava on repeats",
         "Otava on 5 raw samples each",
-        "judge, days shared",
         "judge_pairs",
         "samples pooled",
         "history",
     ):
         assert f" {method}" in out
-    assert out.count("limit: ") == 11
+    assert out.count("limit: ") == 7
 
 
 def test_a_promise_that_is_not_kept_or_not_measured_is_named(monkeypatch, capsys):
@@ -79,7 +123,7 @@ def test_a_promise_that_is_not_kept_or_not_measured_is_named(monkeypatch, capsys
         ["not kept", "CV 8 %", "judge", "step 10 %", "64.00 %", "30.0 repeats"],
         ["not kept", "CV 2 %", "judge", "step 5 %", "99.00 %", "8.5 repeats"],
         ["not kept", "CV 2 %", "judge", "step 0 %", " 1.00 %"],
-        ["not measured", "'campaigns'", "'CV 3 %'", "0.0)"],
+        ["not measured", "'gate --confirm'", "'2 % outliers: gate --confirm'", "0.05)"],
     ):
         assert [line for line in err.splitlines() if not lacking(line, *facts)], facts
 

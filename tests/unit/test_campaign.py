@@ -27,8 +27,7 @@ def test_drifts_ratios_and_promised_cases_are_computed_once(tmp_path, monkeypatc
 
         monkeypatch.setattr(module, name, wrapped)
 
-    counted(campaigns, "drifts")
-    counted(campaigns, "day_of")
+    counted(campaigns, "days_of")
     counted(campaigns.native_ratio, "with_ratios")
     counted(campaigns.selection, "promised")
     data = campaign(100, steps=[(SLOWER, 1.2)], launches=10)
@@ -38,4 +37,4 @@ def test_drifts_ratios_and_promised_cases_are_computed_once(tmp_path, monkeypatc
         report = judged.verdicts(fresh)
         judged.on_other_nodes(report)
     assert report.verdict == "regressed"
-    assert calls == dict.fromkeys(("drifts", "day_of", "with_ratios", "promised"), 1)
+    assert calls == dict.fromkeys(("days_of", "with_ratios", "promised"), 1)

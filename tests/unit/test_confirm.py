@@ -240,12 +240,9 @@ def test_a_bound_ends_it_and_what_is_left_is_named(monkeypatch, known, bounds, s
 
 def test_only_numbers_of_repeats_with_an_analysis_are_asked_for(known):
     report = judge_session(parsed(campaign(118, launches=5, cv=0.08)), known)
-    unchanged = [one for one in report.verdicts if one.name == "inconclusive"]
-    report = replace(report, verdicts=tuple(unchanged))
-    for most in (2, 9, 32):
-        wanted = confirm.suspicious(report, Remeasured(), Bounds(most))
-        assert {5 + one.repeats for one in wanted.values()} <= {7, 10, 14, 20, 32}
-    assert confirm.suspicious(report, Remeasured(), Bounds(1)) == {}
+    for most, rounds, repeats in ((9, 0, set()), (10, 0, {10}), (32, 0, {10}), (31, 3, {20})):
+        wanted = confirm.suspicious(report, Remeasured(), Bounds(most, which="all"), rounds)
+        assert {one.repeats for one in wanted.values()} == repeats
 
 
 def test_a_change_that_fresh_repeats_leave_open_gets_those_that_an_analysis_of_them_lacks(known):
@@ -255,11 +252,11 @@ def test_a_change_that_fresh_repeats_leave_open_gets_those_that_an_analysis_of_t
     fresh = {(*CASE, "startup_latency"): [0.95 * usual, 1.3 * usual, 1.1 * usual]}
     report = judge_session(session, known, fresh)
     one = verdict(report, CASE, "startup_latency")
-    assert (one.name, one.repeats) == ("inconclusive", 9 + 3)
+    assert (one.name, one.repeats, one.wanted) == ("inconclusive", 9 + 3, 9 + 3 + 7)
     report = replace(report, verdicts=(one,))
-    for rounds in (0, 3):
-        [again] = confirm.suspicious(report, Remeasured(fresh), Bounds(9), rounds).values()
-        assert again.repeats in (2, 4)
+    for rounds, repeats in ((0, 7), (3, 17)):
+        [again] = confirm.suspicious(report, Remeasured(fresh), Bounds(20), rounds).values()
+        assert again.repeats == repeats
     assert confirm.suspicious(report, Remeasured(fresh), Bounds(4)) == {}
 
 
@@ -267,7 +264,7 @@ def test_only_what_changed_is_measured_where_that_is_asked(known):
     report = judge_session(parsed(campaign(112, steps=[(SLOWER, 1.2)], launches=5)), known)
     assert set(confirm.suspicious(report, Remeasured(), Bounds(which="changed"))) == {CASE}
     assert set(confirm.suspicious(report, Remeasured(), Bounds())) == {
-        one.key for one in report.verdicts if one.name in ("regressed", "inconclusive")
+        one.key for one in report.verdicts if one.name == "inconclusive" or one.screened
     }
     lost = Remeasured(lost={CASE: "it failed"})
     assert confirm.suspicious(report, lost, Bounds(which="changed")) == {}

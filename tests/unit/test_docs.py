@@ -12,7 +12,7 @@ import yaml
 
 from docs import links, pictures, reference
 from nearmetal.site import system
-from nearmetal.stats import plan, pooled
+from nearmetal.stats import plan
 from tests.support.paths import CHECKOUT
 
 README = CHECKOUT / "README.md"
@@ -259,7 +259,6 @@ def test_the_reference_is_made_without_reframe():
 
 
 def test_readme_docs_and_help_say_one_chance_of_a_false_alarm():
-    assert pytest.approx(0.05 + pooled.POOLED_ERROR) == plan.ANY_ALARM
     words = [sys.executable, "-m", "nearmetal", "gate", "--help"]
     told = subprocess.run(words, text=True, capture_output=True, check=True).stdout
     promise = f"at most {100 * plan.ANY_ALARM:.0f} % of the sessions of an unchanged system have"

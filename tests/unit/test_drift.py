@@ -22,6 +22,13 @@ def test_many_variables_show_what_one_hides(cv, days):
     assert drift.effective(base[:1], 1)[0] < 3 * days
 
 
+def test_an_odd_day_of_one_variable_says_nothing_of_the_others():
+    """Three of five samples of a day are outliers somewhere in a fifth of all campaigns."""
+    base, _ = campaign(VARIABLES, 0.03, 0.0)
+    base[0, 3, :3] *= 1.5
+    assert not drift.effective(base, VARIABLES).any()
+
+
 @pytest.mark.parametrize("cv", [0.02, 0.08])
 def test_noise_and_outliers_alone_are_no_drift(cv):
     assert not drift.effective(campaign(VARIABLES, cv, 0.0)[0], VARIABLES).any()
@@ -29,54 +36,13 @@ def test_noise_and_outliers_alone_are_no_drift(cv):
 
 def test_variables_that_drift_do_not_cost_the_quiet_ones_their_power():
     rng = np.random.default_rng(3)
-    days = next(one for one in bench_noise.MIXTURES if one.quiet_cv == 0.01)
-    base, _, quiet = bench_noise.uneven(rng, VARIABLES, days, 60, 75)
+    quiet = rng.random(VARIABLES) < 0.4
+    shifts = rng.normal(0, 0.02, (VARIABLES, 12, 1)) * ~quiet[:, None, None]
+    noise = rng.normal(0, 1, (VARIABLES, 12, 5)) * np.where(quiet, 0.01, 0.03)[:, None, None]
+    base = np.exp(shifts + noise)
     found = drift.effective(base, VARIABLES)
     assert np.median(found[~quiet]) == pytest.approx(0.02, rel=0.4)
     assert np.median(found[quiet]) < 0.007
-
-
-def of_a_day(
-    factor: float = 1.0, slower: float = 0.0, faster: float = 0.0, drift_of: float = 0.01
-) -> float:
-    """The factor of a day, where days shift 200 variables by 1 %, and noise by 0.5 %.
-
-    :arg slower: part of the variables that a regression makes 30 % worse.
-    :arg faster: part of the variables that an improvement makes 30 % better.
-    """
-    rng = np.random.default_rng(8)
-    shifts = rng.normal(0, np.hypot(0.005, factor * drift_of), VARIABLES)
-    shifts[: int(slower * VARIABLES)] += 0.3
-    shifts[VARIABLES - int(faster * VARIABLES) :] -= 0.3
-    every = np.ones(VARIABLES)
-    return drift.of_day(shifts, 0.005 * every, drift_of * every)
-
-
-def test_a_day_that_shifts_variables_both_ways_is_measured():
-    assert of_a_day() == 1
-    assert of_a_day(4.0) == pytest.approx(4, rel=0.25)
-    assert of_a_day(50.0) == drift.MOST_OF_A_DAY
-
-
-@pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 1.0])
-def test_a_regression_is_no_bad_day(part):
-    assert of_a_day(slower=part) == 1
-    if part < 0.9:
-        assert of_a_day(4.0, slower=part) > 2
-
-
-@pytest.mark.parametrize("part", [0.1, 0.5, 0.8])
-def test_an_improvement_is_no_bad_day(part):
-    assert of_a_day(faster=part) < 1.6
-    assert of_a_day(faster=part, slower=0.02) < 2.5
-    assert of_a_day(4.0, faster=part) > 2
-
-
-def test_few_variables_or_none_that_drift_show_no_bad_day():
-    few, none = np.full(5, -0.5), np.zeros(200)
-    assert drift.of_day(few, np.full(5, 0.01), np.full(5, 0.01)) == 1
-    assert drift.of_day(none - 0.5, none + 0.01, none) == 1
-    assert drift.of_day(none, none, none) == 1
 
 
 def test_sessions_of_different_length_and_single_ones():
@@ -109,5 +75,5 @@ def test_a_day_like_the_baselines_other_days_is_no_regression():
     flat, _ = campaign(1, 0.005, 0.0)
     assert judge.judge(flat[0], launches, True, variables=60).name == "regressed"
     told = judge.judge(flat[0], launches, True, variables=60, drift=0.02)
-    assert (told.name, told.drift) == ("ok", 0.02)
+    assert told.name == "ok"
     assert told.interval[0] < 0.0 < told.interval[1]

@@ -10,8 +10,9 @@ from nearmetal import results
 from nearmetal.cli import main
 from nearmetal.judge import baseline, record
 from nearmetal.judge.baseline import Baseline
+from nearmetal.judge.campaign import Campaign
 from nearmetal.judge.days import drifts
-from nearmetal.stats import plan
+from nearmetal.stats import plan, pooled
 from tests.support.campaigns import campaign, only
 from tests.support.judging import judge_session
 
@@ -167,3 +168,36 @@ def test_a_day_is_one_of_utc():
     assert baseline.day_of("20260801T013000+0200") == "20260731"
     assert baseline.day_of("20260801T013000+0000") == "20260801"
     assert baseline.day_of("yesterday") == "yesterda"
+
+
+@pytest.mark.parametrize("factor, name", [(1.5, "inconclusive"), (3.0, "regressed")])
+def test_few_repeats_of_many_variables_name_huge_changes_alone(monkeypatch, factor, name):
+    # As of 400 variables.
+    monkeypatch.setattr(plan, "CAMPAIGN_ERROR", plan.CAMPAIGN_ERROR / 10)
+    monkeypatch.setattr(pooled, "POOLED_ERROR", pooled.POOLED_ERROR / 10)
+    known, notes = recorded([session(0, 0, 20)])
+    assert [note for note in notes if "never significant" in note and "-S repeats=7" in note]
+    case = "emulated", "mpich", "startup_latency"
+    slower = session(30, DAY, 5, steps=[(("", *case), factor)])
+    for report in (judge_session(slower, known), Campaign(slower, known).verdicts()):
+        (verdict,) = [
+            verdict
+            for verdict in report.verdicts
+            if (verdict.partition, verdict.environ, verdict.variable) == case
+        ]
+        assert verdict.name == name
+        assert ("7 repeats" in verdict.reason) == (name == "inconclusive")
+
+
+def test_a_value_of_0_is_judged(extended):
+    known, _ = extended
+    zero = session(30, 10 * DAY, steps=[(("", "emulated", "mpich", "startup_latency"), 0.0)])
+    verdicts = judge_session(zero, known).verdicts
+    (verdict,) = [
+        verdict
+        for verdict in verdicts
+        if (verdict.partition, verdict.environ, verdict.variable)
+        == ("emulated", "mpich", "startup_latency")
+    ]
+    assert (verdict.name, verdict.value, verdict.change) == ("improved", 0, -1)
+    assert not [verdict for verdict in verdicts if verdict.name == "incomplete"]

@@ -149,3 +149,24 @@ def test_a_suspect_that_was_not_measured_again_is_not_judged():
     suspects, fresh = outliers.of_links(fit), fleet(11)
     fresh[3, :] = fresh[:, 3] = np.nan
     assert remeasured.judged(suspects, fit, fresh) == ([], suspects)
+
+
+def test_nodes_that_differ_in_receiving_by_nature_are_not_confirmed_as_slow_to_receive():
+    """Sends of these nodes are alike, so they do not show how much receives differ."""
+    natural = np.exp(np.random.default_rng(12).normal(0, 0.05, NODES))
+    natural[3] = 1.08
+    fit = model.fit(fleet(12) * natural)
+    suspect = outliers.Suspect("node", (3,), INTO, 0.1, 0.0)
+    assert remeasured.judged([suspect], fit, fleet(13) * natural) == ([], [])
+
+
+def test_noise_that_only_slows_confirms_no_link():
+    """Each fresh value is judged by the slow side of the noise, which is the longer one."""
+    generator = np.random.default_rng(15)
+    times = np.exp(generator.exponential(0.05, (2, 40, 40)))
+    fit = model.fit(times[0])
+    ends = [tuple(map(int, pair)) for pair in generator.permutation(40)[:40].reshape(-1, 2)]
+    suspects = [outliers.Suspect("link", pair, OUT, 0.3, 0.0) for pair in ends]
+    # Noise alone gives one of 20 links such a value in each tenth sweep.
+    times[1][ends[0]] = np.exp(0.05 * np.log(200))
+    assert remeasured.judged(suspects, fit, times[1]) == ([], [])

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from xml.etree import ElementTree
@@ -23,10 +24,9 @@ from nearmetal.judge import campaign as campaigns
 from nearmetal.judge import render as verdicts
 from nearmetal.judge.baseline import Baseline
 from nearmetal.judge.campaign import Campaign
-from nearmetal.judge.days import Day, drifts
-from nearmetal.judge.verdict import VERDICT_NAMES, GateReport
+from nearmetal.judge.verdict import VERDICT_NAMES, GateReport, Verdict
 from nearmetal.site import system as site
-from nearmetal.stats.plan import ANALYSES
+from nearmetal.stats.plan import CONFIRMATION_ANALYSES
 from tests.support.campaigns import campaign, only, with_medians
 from tests.support.judging import judge_session
 from tests.support.paths import CHECKOUT
@@ -103,7 +103,7 @@ def test_a_change_is_named_with_its_direction(references, variable, factor, word
 def test_too_few_launches_are_inconclusive_and_not_a_pass(references):
     report = judged(references, campaign(102, launches=2))
     assert (report.exit_code, words(report)) == (2, {"inconclusive": 24})
-    assert all(one.wanted in ANALYSES and one.wanted >= 5 for one in report.verdicts)
+    assert all(one.wanted == 2 + CONFIRMATION_ANALYSES[0] for one in report.verdicts)
 
 
 def test_three_launches_find_a_large_change(references):
@@ -122,25 +122,52 @@ def shifted(data: dict, size: float, seed: int) -> dict:
     return data
 
 
-def test_a_day_unlike_the_baselines_raises_no_alarm_and_is_said():
+@pytest.fixture(scope="module")
+def drifting():
+    """A baseline whose days shift each variable by 2 %."""
     sessions = [
         results.parse_session(shifted(campaign(number), 0.02, number), "here")
         for number in range(12)
     ]
-    known = record.record(sessions, Baseline("lab", Path("lab.yaml"), {}))[0]
-    session = results.parse_session(shifted(campaign(109, launches=20), 0.13, 109), "here")
-    usual = Campaign(session, known)
-    vars(usual)["day"] = Day(drifts(known))
-    alone = usual.judge_alone({})
-    assert changed(alone)
-    report = judge_session(session, known)
-    assert not changed(report)
-    assert [note for note in report.notes if "times as far as the baseline's days" in note]
+    return record.record(sessions, Baseline("lab", Path("lab.yaml"), {}))[0]
+
+
+def of_night(known: Baseline, data: dict, earlier=()) -> GateReport:
+    judged = Campaign(results.parse_session(data, "here"), known)
+    vars(judged)["earlier"] = list(earlier)
+    return judged.judge_against_baseline({})
+
+
+def test_a_day_unlike_the_baselines_raises_no_alarm_and_asks_for_another(drifting):
+    bad = shifted(campaign(109, launches=20), 0.13, 109)
+    assert changed(judge_session(results.parse_session(bad, "here"), drifting))
+    report = of_night(drifting, bad)
+    alone = [one for one in report.verdicts if one.one_day]
+    assert report.exit_code == 2 and "regressed" not in words(report)
+    assert alone and all("run again on another day" in one.reason for one in alone)
     # A regression of all variables on an ordinary day is found.
-    slower = [(("", "emulated", "", ""), 1.5)]
-    data = shifted(campaign(110, steps=slower, launches=20), 0.02, 110)
-    report = judge_session(results.parse_session(data, "here"), known)
-    assert changed(report) and not any("times as far" in note for note in report.notes)
+    slower = [(("", "emulated", "", "startup_latency"), 1.5)]
+    report = of_night(drifting, shifted(campaign(110, steps=slower, launches=20), 0.02, 110))
+    assert report.exit_code == 1
+
+
+def test_a_change_of_one_day_is_a_regression_once_a_second_day_shows_it():
+    """Other variables went by 15 % on some days of the baseline."""
+    odd = [(("", "native", "", "startup_latency"), 1.15)]
+    sessions = [
+        results.parse_session(campaign(number, steps=odd if number in (3, 5, 8) else ()), "here")
+        for number in range(12)
+    ]
+    known = record.record(sessions, Baseline("lab", Path("lab.yaml"), {}))[0]
+    slower = [(SLOWER, 1.25)]
+    first, second = campaign(111, steps=slower, launches=10), campaign(112, steps=slower)
+    earlier = [results.parse_session(first, "here")]
+    report = of_night(known, first)
+    assert (report.exit_code, words(report)["inconclusive"]) == (2, 1)
+    assert of_night(known, second, earlier).exit_code == 1
+    assert of_night(known, campaign(113), earlier).exit_code == 0
+    # Far beyond all days of the baseline, one day is enough.
+    assert of_night(known, campaign(114, steps=[(SLOWER, 1.6)], launches=10)).exit_code == 1
 
 
 def broken(data: dict) -> dict:
@@ -844,7 +871,7 @@ def test_since_reads_a_date_without_hyphens():
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--most", "2"], "fewer than 3 repeats"),
+        (["--most", "9"], "fewer than 10 repeats"),
         (["--rounds", "0"], "1 or more"),
         (["--within", "0m"], "no time"),
     ],
@@ -857,3 +884,22 @@ def test_a_bound_that_allows_nothing_is_refused(monkeypatch, capsys, tmp_path, w
         sessions=[campaign(1)],
     )
     assert code == 3 and said in err
+
+
+@pytest.mark.parametrize(
+    "interval, change",
+    [
+        ((0.031, 0.12), "at least +3.1 %"),
+        ((-0.12, -0.031), "at least -3.1 %"),
+        ((0.0, 0.12), "more than 0"),
+    ],
+)
+def test_a_change_near_the_limit_is_shown_as_at_least_so_much(interval, change):
+    verdict = Verdict(
+        *("tcp", "native", "gnu", "latency", "us", "regressed"),
+        change=0.08,
+        interval=interval,
+        selected=True,
+    )
+    assert change in verdicts.row(verdict)
+    assert change not in verdicts.row(replace(verdict, selected=False))

@@ -137,6 +137,27 @@ def test_sessions_that_resemble_the_ones_before_are_no_new_level():
     assert flagged["independent"] >= 10 and flagged["as they are"] <= 5
 
 
+def test_weekly_looks_at_days_with_a_memory_show_hardly_anything():
+    """Few sessions of one variable look like a step; those of all variables show the memory."""
+    rng, shown = np.random.default_rng(7), np.zeros(12, bool)
+    days = bench_noise.remembering(rng, len(shown), 110, 0.9, 0.02)
+    values = np.median(bench_noise.repeats(rng, (*days.shape, 5), 0.03), axis=2) * days
+    for look in range(19, 111, 7):
+        shared = trend.common_memory(list(np.log(values[:, :look])))
+        for number, row in enumerate(values[:, :look]):
+            points, creep = history.moves(row, 1, shared)
+            shown[number] |= bool(points) or creep is not None
+    assert shown.sum() <= 2
+
+
+@pytest.mark.parametrize("sessions", [24, 60, 200])
+@pytest.mark.parametrize("part", [0.5, 1.0])
+def test_a_step_that_most_variables_share_is_no_memory(sessions, part):
+    rows = bench_noise.repeats(np.random.default_rng(8), (40, sessions), 0.02)
+    rows[: int(40 * part), sessions * 2 // 3 :] *= 1.2
+    assert trend.common_memory(list(np.log(rows))) == 1.0
+
+
 def test_one_day_off_is_no_new_level():
     sessions = stored(60)
     sessions[30] = session(30, {"latency0": (3.0, 3.1, 2.9)})
@@ -166,7 +187,7 @@ def test_too_few_sessions_say_so():
     sessions = stored(6, step=0.5, at=3)
     assert not history.change_points(sessions)
     said = history.render(sessions, [])
-    assert not lacking(said, "too few sessions", "1 of 1 variables", "need 11")
+    assert not lacking(said, "too few sessions", "1 of 1 variables", "need 14")
     assert "no session holds a value" in history.render([], [])
 
 

@@ -41,7 +41,7 @@ def test_the_first_look_that_decides_stands_and_later_launches_change_nothing():
 
 def test_too_few_launches_are_inconclusive_and_ask_for_more():
     verdict = judge.judge(BASE, fresh(1.0, plan.ANALYSES[0] - 1), True)
-    assert (verdict.name, verdict.wanted) == ("inconclusive", plan.ANALYSES[0])
+    assert (verdict.name, verdict.more) == ("inconclusive", plan.CONFIRMATION_ANALYSES)
 
 
 def test_noise_that_hides_every_change_never_passes_for_ok():
@@ -49,7 +49,7 @@ def test_noise_that_hides_every_change_never_passes_for_ok():
     verdict = judge.judge(
         wild, np.exp(np.random.default_rng(10).normal(0, 1.5, plan.ANALYSES[-1])), True
     )
-    assert (verdict.name, verdict.detectable, verdict.wanted) == ("inconclusive", None, None)
+    assert (verdict.name, verdict.detectable, verdict.more) == ("inconclusive", None, ())
 
 
 def test_one_outlier_changes_no_verdict():
@@ -91,7 +91,7 @@ def test_equal_samples_are_no_evidence():
         (BASE[:10], [10.0] * 5, "10 samples.* 20"),
         (BASE, [], "no sample"),
         (BASE, [10, float("nan")], "samples hold a value"),
-        (BASE, [10, 0], "not positive"),
+        (BASE, [10, -1], "not positive"),
         ([*BASE, -1], [10.0] * 5, "baseline hold a value"),
     ],
 )
@@ -100,45 +100,46 @@ def test_what_cannot_be_judged_says_why(base, launches, message):
         judge.judge(base, launches, True)
 
 
-def test_a_change_is_confirmed_by_fresh_launches_alone():
-    first = judge.judge(BASE, fresh(1.1, 5), True, variables=200)
-    again = np.exp(np.random.default_rng(11).normal(0, 0.02, 20)) * 10
-    held = judge.judge_in_two_stages(BASE, fresh(1.1, 5), again * 1.1, True, variables=200)
-    assert (first.name, held.name) == ("regressed", "regressed")
-    assert held.samples == first.samples + plan.CONFIRMATION_ANALYSES[0]
-    gone = judge.judge_in_two_stages(BASE, fresh(1.1, 5), again, True, variables=200)
+def test_a_change_is_confirmed_by_fresh_samples_alone():
+    first, again = fresh(1.1, 5), np.exp(np.random.default_rng(11).normal(0, 0.02, 20)) * 10
+    assert judge.judge(BASE, first, True, variables=200).name == "regressed"
+    held = judge.judge_fresh(BASE, first, again * 1.1, True, variables=200)
+    assert (held.name, held.samples, held.by_fresh, held.more) == ("regressed", 10, True, ())
+    gone = judge.judge_fresh(BASE, first, again, True, variables=200)
     assert gone.name == "ok" and abs(gone.change) < 0.02
-    assert (
-        judge.judge_in_two_stages(BASE, fresh(1.1, 5), again / 1.1, True, variables=200).name
-        == "inconclusive"
-    )
 
 
-def test_confirmation_asks_for_more_fresh_launches_and_counts_both_stages():
-    verdict = judge.judge_in_two_stages(BASE, fresh(1.1, 9), [10.3, 10.7], True, variables=200)
-    assert judge.judge(BASE, fresh(1.1, 9), True, variables=200).samples == 5
-    assert (verdict.name, verdict.samples, verdict.wanted) == (
-        "inconclusive",
-        5 + 2,
-        9 + plan.CONFIRMATION_ANALYSES[0],
-    )
-    assert verdict.later == tuple(9 + count for count in plan.CONFIRMATION_ANALYSES)
+def test_a_few_fresh_samples_ask_for_the_rest_of_an_analysis():
+    verdict = judge.judge_fresh(BASE, fresh(1.1, 9), [10.3, 10.7], True, variables=200)
+    assert (verdict.name, verdict.samples, verdict.more) == ("inconclusive", 2, (8, 18, 30))
 
 
-def test_what_was_open_goes_on_with_the_launches_of_both_stages():
-    first, later = [10.2, 10.4, 10.0, 10.3, 10.5], [10.1, 9.9, 10.0, 10.2, 9.8] * 3
-    assert judge.judge(BASE, first, True, variables=200).name == "inconclusive"
-    both = judge.judge_in_two_stages(BASE, first, later, True, variables=200)
-    assert both == judge.judge(BASE, first + later, True, variables=200)
-    assert (both.name, both.samples) == ("ok", 7)
+def test_a_change_that_the_first_samples_hardly_show_is_found_by_fresh_ones():
+    first = [10.2, 10.4, 10.0, 10.3, 10.5]
+    open_still = judge.judge(BASE, first, True, variables=200)
+    assert (open_still.name, open_still.screened) == ("inconclusive", True)
+    slight = judge.judge_fresh(BASE, first, fresh(1.05, 32), True, variables=200, measured=20)
+    assert slight.name == "regressed" and slight.change == pytest.approx(0.05, abs=0.015)
+
+
+@pytest.mark.parametrize("lower_is_better", [True, False])
+def test_only_a_change_for_the_worse_is_worth_fresh_samples(lower_is_better):
+    higher = [10.2, 10.4, 10.0, 10.3, 10.5]
+    verdict = judge.judge(BASE, higher, lower_is_better, variables=200)
+    assert (verdict.name, verdict.screened) == ("inconclusive", lower_is_better)
+
+
+def test_a_shift_that_days_make_is_not_worth_fresh_samples():
+    higher = [10.2, 10.4, 10.0, 10.3, 10.5]
+    assert judge.judge(BASE, higher, True, 200, drift=0.001).screened
+    assert not judge.judge(BASE, higher, True, 200, drift=0.03).screened
+    assert not judge.judge(BASE, higher, True, 200, drift=0.01, contrast=9.0).screened
 
 
 def test_what_was_ok_stays_so():
     first = [10.0, 10.1, 9.9, 10.2, 9.8]
     assert judge.judge(BASE, first, True).name == "ok"
-    assert judge.judge_in_two_stages(BASE, first, fresh(1.2), True) == judge.judge(
-        BASE, first, True
-    )
+    assert judge.judge_fresh(BASE, first, fresh(1.2), True) == judge.judge(BASE, first, True)
 
 
 def test_a_baseline_by_session_and_a_flat_one_without_drift_judge_alike():
@@ -150,19 +151,16 @@ def test_a_baseline_by_session_and_a_flat_one_without_drift_judge_alike():
     )
 
 
-def test_confirmation_without_fresh_launches_is_refused():
+def test_confirmation_without_fresh_samples_is_refused():
     with pytest.raises(JudgeError, match="no sample"):
-        judge.judge_in_two_stages(BASE, fresh(1.1, 5), [], True)
+        judge.judge_fresh(BASE, fresh(1.1, 5), [], True)
 
 
 def test_fresh_samples_that_show_the_opposite_end_the_confirmation():
-    found = judge.judge_in_two_stages(BASE, fresh(1.2, 5), fresh(0.8, 20), True, variables=200)
-    assert (found.name, found.opposed) == ("inconclusive", True)
-    assert found.wanted is None and found.later == ()
-    open_still = judge.judge_in_two_stages(
-        BASE, fresh(1.2, 5), [9.8, 10.6, 10.4], True, variables=200
-    )
-    assert open_still.name == "inconclusive" and not open_still.opposed and open_still.later
+    found = judge.judge_fresh(BASE, fresh(1.2, 5), fresh(0.8, 20), True, variables=200)
+    assert (found.name, found.opposed, found.more) == ("inconclusive", True, ())
+    open_still = judge.judge_fresh(BASE, fresh(1.2, 5), [9.8, 10.6, 10.4], True, variables=200)
+    assert open_still.name == "inconclusive" and not open_still.opposed and open_still.more
 
 
 @pytest.mark.parametrize("new, base", [(32, 500), (480, 960), (75, 5000)])
@@ -173,3 +171,45 @@ def test_p_values_of_large_samples_are_those_of_the_normal_approximation(new, ba
     for far in (0.0, 1.0, 2.0, 3.0):
         at = int(new * base / 2 + far * deviation)
         assert found[at] == pytest.approx(stats.norm.sf(far), rel=0.1)
+
+
+@pytest.mark.parametrize("lower_is_better, name", [(True, "improved"), (False, "regressed")])
+def test_a_value_of_0_is_smaller_than_all_others(lower_is_better, name):
+    decision = judge.judge(BASE, [0.0] * 5, lower_is_better, variables=200)
+    assert (decision.name, decision.change) == (name, -1)
+    assert np.isfinite(decision.interval).all()
+    once = judge.judge(BASE, [10.0, 0.0, 10.1, 9.9, 10.0], lower_is_better, variables=200)
+    assert once.name in ("ok", "inconclusive") and abs(once.change) < 0.02
+
+
+def test_ranks_of_few_repeats_need_more_of_them_where_variables_are_many():
+    assert plan.least_repeats(20, 236) == 5 and plan.least_repeats(20, 237) == 7
+    assert plan.least_repeats(21, 293) == 7 and plan.least_repeats(60, 200) == 5
+
+
+@pytest.mark.parametrize("factor, name", [(100, "regressed"), (1.9, "inconclusive")])
+def test_a_huge_change_needs_no_ranks(factor, name):
+    decision = judge.judge(BASE[:20], BASE[20:25] * factor, True, variables=400)
+    assert decision.name == name
+
+
+def test_a_change_near_the_limit_is_one_of_at_least_so_much():
+    """The samples that show it were selected: their mean exaggerates it."""
+    near = judge.judge(BASE, fresh(1.08, 5), True, variables=200)
+    assert (near.name, near.selected) == ("regressed", True)
+    assert 0 <= near.interval[0] < near.change and near.interval[0] < 0.06
+    far = judge.judge(BASE, fresh(1.2, 5), True, variables=200)
+    assert (far.name, far.selected) == ("regressed", False) and far.interval[0] > 0.15
+    again = judge.judge_fresh(BASE, fresh(1.08, 5), fresh(1.08, 10), True, variables=200)
+    assert (again.name, again.selected) == ("regressed", False)
+
+
+def test_intervals_after_selection_hold_their_level():
+    rng, errors, count = np.random.default_rng(5), 0, 0
+    for _ in range(300):
+        base = np.exp(rng.normal(0, 0.03, 60))
+        decision = judge.judge(base, np.exp(rng.normal(0.05, 0.03, 5)), True, variables=200)
+        if decision.name == "regressed":
+            count += 1
+            errors += not decision.interval[0] <= np.expm1(0.05) <= decision.interval[1]
+    assert count > 15 and errors <= 0.1 * count

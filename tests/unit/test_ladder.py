@@ -59,6 +59,25 @@ def test_a_deviation_is_one_also_beside_the_session_before(gate):
     assert {one["reference"] for one in names["regressed"]} == {"session before"}
 
 
+SLOW = [(("", "native", "mpich", "startup_latency"), 1.6)]
+
+
+def test_a_change_needs_a_second_day(gate):
+    one = campaign(2, steps=SLOW)
+    code, _, names = gate(campaign(1), one)
+    assert code == 2 and "regressed" not in names
+    pending = [verdict for verdict in names["inconclusive"] if "second day" in verdict["reason"]]
+    assert pending and all(not lacking(each["reason"], "90 %", "Fix:") for each in pending)
+    same_day = campaign(2, steps=SLOW)
+    same_day["session_info"] |= {"uuid": "00000022-campaign"}
+    code, _, names = gate(campaign(1), one, same_day)
+    assert code == 2 and "regressed" not in names
+    code, _, names = gate(campaign(1), one, campaign(3, steps=SLOW))
+    assert code == 1 and len(names["regressed"]) == len(pending)
+    code, _, names = gate(campaign(1), one, campaign(3))
+    assert "regressed" not in names
+
+
 def renamed(data):
     info = data["session_info"]
     info["uuid"] = "later" + info["uuid"][5:]

@@ -90,15 +90,8 @@ def test_several_unchanged_sessions_a_day_raise_no_alarm_more_often_than_promise
     assert alarms["sessions"] >= 6 and alarms["days"] <= 4
 
 
-def test_a_day_of_several_sessions_is_one_day_and_a_longer_one_weighs_more():
-    assert pooled.days_of([5] * 8, range(8)) == 8
-    assert pooled.days_of([5] * 8, [1] * 4 + [2] * 4) == 2
-    assert pooled.days_of([20, 5, 5], [1, 2, 3]) == pytest.approx(2)
-    assert pooled.days_of([5, 5], ["one", "one"]) == 1
-
-
 def test_samples_that_cannot_be_judged_are_refused():
     base = sessions(np.random.default_rng(7), 12, 0.02)
-    for wrong in ([], [[]], [[1.0, float("nan")]], [[0.0]]):
+    for wrong in ([], [[]], [[1.0, float("nan")]], [[-1.0]]):
         with pytest.raises(JudgeError):
             pooled.judge_pooled(base, wrong, True)

@@ -73,3 +73,55 @@ def test_what_cannot_be_judged_says_why(bad):
 
 def test_equal_values_are_ok():
     assert names(judge([Samples([2.0, 2.0], [2.0, 2.0], True)])) == ["ok"]
+
+
+def slower(every, first: float, others: float = 1.0):
+    """The variables with the values of the second session times a factor: of the first, others."""
+    made = []
+    for number, one in enumerate(every):
+        factor = others if number else first
+        made.append(Samples(one.before, [factor * value for value in one.now], True))
+    return made
+
+
+def test_few_repeats_borrow_the_noise_of_the_other_variables():
+    """At 8 %, three repeats of a variable alone do not show its noise."""
+    named = 0
+    for seed in range(20):
+        first = judge(slower(variables(200, 3, 0.08, seed=seed), 1.5))[0]
+        named += first.far is not None or first.name == "regressed"
+    assert named >= 17
+
+
+def test_a_change_that_a_day_may_be_is_inconclusive_until_a_second_day():
+    first, *others = judge(slower(variables(200), 1.5))
+    assert first.name == "inconclusive" and first.far == pytest.approx(0.9)
+    assert set(names(others)) == {"ok"}
+    assert judge(slower(variables(200), 1.4))[0].shows(first)
+    assert not judge(slower(variables(200), 1.15))[0].shows(first)
+    assert not judge(slower(variables(200), 0.6))[0].shows(first)
+
+
+def test_many_worse_variables_beside_no_better_one_are_no_day():
+    every = variables(60)
+    worse = slower(every[:12], 1.5, 1.5)
+    assert set(names(judge(worse + every[12:])[:12])) == {"regressed"}
+    better = slower(every[12:24], 1 / 1.5, 1 / 1.5)
+    assert set(names(judge(worse + better + every[24:])[:12])) == {"inconclusive"}
+
+
+def test_a_change_beside_a_smaller_one_of_all_is_not_ok():
+    found = names(judge(slower(variables(200), 1.6, 1.15)))
+    assert found[0] != "ok" and "regressed" not in found[1:]
+
+
+def test_heavy_tailed_days_are_no_regression():
+    rng, alarms = np.random.default_rng(5), 0
+    for seed in range(30):
+        every = variables(100, seed=seed)
+        days = np.exp(0.02 * rng.standard_t(2, len(every)) * (np.arange(len(every)) % 5 == 0))
+        shifted = []
+        for one, day in zip(every, days):
+            shifted.append(Samples(one.before, [day * value for value in one.now], True))
+        alarms += "regressed" in names(judge(shifted))
+    assert alarms <= 2

@@ -89,7 +89,7 @@ def test_a_change_that_fresh_repeats_leave_open_is_not_called_by_the_ones_that_i
     ]
     fresh = {(*CASE, "startup_latency"): [1.1 * one for one in value.samples]}
     again = judge_session(tonight, known, fresh)
-    assert verdict(again).name == "inconclusive" and verdict(again).set_aside
+    assert verdict(again).name == "inconclusive" and verdict(again).by_fresh
     assert verdict(again).value < 1.3 * verdict(again).baseline
     report = Campaign(tonight, known).judge_against_baseline(fresh)
     assert verdict(report).name in ("inconclusive", "watched")
@@ -128,8 +128,8 @@ def test_an_earlier_value_of_zero_leaves_its_session_out(known):
 def test_sessions_since_the_baseline_are_those_after_its_last_one(known):
     inside = [night(number) for number in (5, 11)]
     after = [night(number) for number in (12, 13)]
-    assert against_baseline.since(known, [*inside, *after]) == after
-    assert against_baseline.since(known, after) == after
+    assert against_baseline.since(known.sessions, [*inside, *after]) == after
+    assert against_baseline.since(known.sessions, after) == after
 
 
 def test_a_report_without_anything_undecided_stays_as_it_is(known):
