@@ -23,7 +23,7 @@ from tests.support.paths import CHECKOUT
 from tests.support.recorded import store
 
 SCHEMA = yaml.safe_load((CHECKOUT / "nearmetal/judge/gate-schema.yaml").read_text())
-SLOWER = [(("", "", "", "startup_latency"), 1.3)]
+SLOWER = [(("", "emulated", "", "latency"), 2.0)]
 
 
 @pytest.fixture(autouse=True)

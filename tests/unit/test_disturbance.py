@@ -141,6 +141,11 @@ def test_one_processor_that_is_stolen_is_seen_among_many(tmp_path):
     assert status == 1 and "disturbed 1 n1 stolen_worst 0.35 0.25\n" in text
 
 
+def test_a_switch_on_the_ranks_own_cores_makes_them_wait():
+    assert "waited=" not in disturbance.limits(rules(), "emulated")
+    assert "waited=" in disturbance.limits(rules(), "native")
+
+
 def test_waiting_is_of_the_ranks_of_the_last_repeat(tmp_path):
     output = (
         "# nearmetal repeat: 1\n" + USAGE.format("n1", 1, 1, 1) + "# nearmetal repeat: 2\n"
@@ -165,7 +170,7 @@ def test_ranks_that_yield_wait_by_choice(tmp_path, monkeypatch, value, judged):
     if value:
         monkeypatch.setenv("OMPI_MCA_mpi_yield_when_idle", value)
     output = "# nearmetal repeat: 1\n" + USAGE.format("n1", 5, 5, 5) * 2
-    limits = disturbance.limits(rules(), "emulated")
+    limits = disturbance.limits(rules(), "native")
     status, text = decided(tmp_path, snapshot(1), snapshot(4), output, limits)
     assert status == judged and ("disturbed 1 n1 waited" in text) == judged
     assert "repeat 1 n1 waited 0.5\n" in text
