@@ -441,7 +441,7 @@ def _samples(
         start, samples = dated[-1]
         # The session's own samples were selected for a large change.
         if verdict.by_fresh:
-            samples = fresh[*verdict.where, verdict.variable]
+            samples = fresh[(*verdict.where, verdict.variable)]
         dated[-1] = start, samples
     return dated
 
