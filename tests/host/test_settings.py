@@ -337,10 +337,10 @@ def test_every_key_of_extras_is_one_that_something_reads():
     } | {"image", "spack_env", "omp_flag"}
     # For site-config/settings.py, the gate's and the report's context, expectations, and people.
     read_elsewhere = {"link_speed_gbps", "hypervisor", "rdma", "site"}
-    read_elsewhere |= {"expected", "link_type", "memory_gbps"}
+    read_elsewhere |= {"expected", "link_type", "memory_gbps", "nics", "instance_type"}
     read_elsewhere |= {f"storage_{place}_device" for place in ("local", "shared", "scratch")}
     for_people = {"link_signalling_gbps", "nic_model", "cpu", "source"}
-    for_people |= {"memory_gb", "guest_memory_gb", "instance_type"}
+    for_people |= {"memory_gb", "guest_memory_gb"}
     known = set(SCHEMA["$defs"]["extras"]["properties"])
     assert known == settings | (facts - of_environments) | read_elsewhere | for_people
     assert set(SCHEMA["$defs"]["environ_extras"]["properties"]) == of_environments | {"site"}
