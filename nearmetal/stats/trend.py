@@ -26,7 +26,7 @@ LONGEST_FACTOR, ROUNDS = 0.97, 4
 #: Correlation from which most series have a memory: a step that they share looks like less.
 LEAST_COMMON = 0.15
 #: Sessions of a stretch, and least number of series that show a memory in common.
-STRETCH, LEAST_SERIES = 20, 10
+STRETCH, LEAST_SERIES = 40, 10
 #: Least number of values whose autocorrelation is estimated.
 LEAST = 8
 #: Numbers of last sessions that are searched for a creep.
