@@ -239,6 +239,23 @@ def test_what_is_beyond_which_expectation(case, expected):
     assert names(case) == expected
 
 
+@pytest.mark.parametrize(
+    "drivers, link_class, expected",
+    [
+        ("eth0: tap", "native", ["driver_native"]),
+        ("docker0: bridge, ens3: virtio_net", "native", ["driver_native"]),
+        ("eth0: mlx5_core, tap0: tun", "native", []),
+        ("eth0: veth", "native", []),
+        ("no network interface", "native", []),
+        ("ens3: virtio_net", "passthrough", []),
+        ("ens3: virtio_net", "emulated", []),
+    ],
+)
+def test_a_hypervisors_nic_is_not_native(drivers, link_class, expected):
+    case = a_case(values={}, link_class=link_class, hypervisor="none")
+    assert names(replace(case, facts={"nic_driver": drivers})) == expected
+
+
 def test_ep_is_told_from_the_other_kernels():
     place = a_case().place
     for kernel, expected in (("ep", ["ep_efficiency"]), ("cg", [])):
