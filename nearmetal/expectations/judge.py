@@ -6,7 +6,7 @@ import fnmatch
 import math
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nearmetal.expectations import hardware, known
@@ -570,10 +570,25 @@ def _names(case: Measured, numbers: Mapping[str, object], variable: str = "") ->
     if variable in case.values:
         samples = case.samples.get(variable) or (case.values[variable],)
         named["value"] = case.values[variable]
-        named["least_sample"], named["most_sample"] = min(samples), max(samples)
+        agreeing = _without_a_stray(samples)
+        named["least_sample"], named["most_sample"] = agreeing[0], agreeing[-1]
     # ReFrame stores NaN where a check measured nothing.
     measured = {name: value for name, value in case.values.items() if math.isfinite(value)}
     return Names(named, measured)
+
+
+def _without_a_stray(samples: Sequence[float]) -> list[float]:
+    """Ascending samples; of three or more, without the one that is farthest from the median.
+
+    One stray repeat changes the median little.
+    """
+    ordered = sorted(samples)
+    if len(ordered) < 3 or not ordered[0] > 0:
+        return ordered
+    middle = statistics.median(ordered)
+    if ordered[-1] / middle > middle / ordered[0]:
+        return ordered[:-1]
+    return ordered[1:]
 
 
 def of_extras(extras: Mapping) -> dict[str, object]:
