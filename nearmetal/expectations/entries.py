@@ -35,8 +35,7 @@ OF_EXTRAS = (*EXTRAS, "node_memory_gb")
 FACTS = ("cpus", "numa_nodes", "mem_total_kb")
 #: Names of numbers that follow from facts (hardware.py).
 DERIVED = ("core_gflops", "nic_gbps", "carrier_mtu", "core_threads", "modules_gbps")
-#: The least and the most of the judged variable's repeats, without the one that is farthest from the
-#: median.
+#: The least and the most of the judged variable's repeats, without a stray one.
 OF_REPEATS = ("least_sample", "most_sample")
 #: The judged variable, and these.
 JUDGED = ("value", *OF_REPEATS)

@@ -215,14 +215,15 @@ def test_a_value_that_deviates_as_in_the_baseline_is_not_explained(known):
     assert symptoms.observe(replace(report, verdicts=tuple(deviating)), {}, RULES.evidence) == []
 
 
-def test_a_stray_repeat_is_no_layer_that_got_worse():
-    """Such a repeat within a node, in a drill with MTU 576, was blamed on the MPI library."""
+def test_stray_repeats_are_no_layer_that_got_worse():
+    """Such repeats within a node, in a drill with MTU 576, were blamed on the MPI library."""
     slower = [(("internode", "mpich", "latency"), 1.1)]
     data = session(100, repeats=5, steps=slower, facts={"nic.eth0.mtu": "576"})
     for case in data["runs"][0]["testcases"]:
         if case["display_name"].endswith("intranode") and case["environ"] == "openmpi":
             samples = case["samples"]["latency_1KiB"]
-            samples[samples.index(max(samples))] *= 100
+            for most in sorted(samples)[-2:]:
+                samples[samples.index(most)] *= 100
     now = parsed(data)
     report = Expectations.of("lab").apply(judge_without_baseline(now, None, {}))
     [stray] = [one for one in report.verdicts if one.name == "deviates"]
