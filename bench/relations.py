@@ -5,8 +5,8 @@
 
 The first prints which part of a first session's variables has a verdict, without the relations and
 with them, and for each relation its bound, how many variables it reaches, and what deviates. The
-second holds the curves of public machines against the same relations: each curve is a case, with
-the collectives of the same machine, library and source.
+second judges curves of public machines by the same relations. Each curve is a case. It has the
+collectives of the same machine, library and source.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ class Other:
     @property
     def of_own_case(self) -> bool:
         """Whether it is another variable of the judged case."""
-        elsewhere = self.check or self.parameters or self.link_class
-        return not elsewhere and self.environ == self.partition == "same"
+        another = self.check or self.parameters or self.link_class
+        return not another and self.environ == self.partition == "same"
 
 
 @dataclass(frozen=True)

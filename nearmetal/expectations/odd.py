@@ -54,7 +54,7 @@ def _keys(values: Iterable[tuple[Measured, str]]) -> list[Key]:
 
 
 def _placed(deviation: Deviation, known: Contradictions) -> Deviation:
-    """The deviation with a clause on the odd value, of which it then is."""
+    """The deviation of the odd value, with a clause that names it."""
     several = _values(deviation)
     most = max((len(cases) for _, cases in deviation.beside), default=1)
     if not deviation.variable or len(several) == most == 1:
@@ -72,8 +72,8 @@ def _placed(deviation: Deviation, known: Contradictions) -> Deviation:
         return _saying(deviation, "one of the values is odd")
     case, name = several[thirds.index(number)]
     where = f"{name} of {case.check} with {case.environ}"
-    said = _saying(deviation, f"the odd one is {where}, by {number} more")
-    return replace(said, case=case, variable=name)
+    blaming = _saying(deviation, f"the odd one is {where}, by {number} more")
+    return replace(blaming, case=case, variable=name)
 
 
 def _thirds(key: Key, compared: list[Key], by: set[object]) -> set[object]:

@@ -146,13 +146,16 @@ class Expectations:
 
     def deviations(self, session: Session) -> list[Deviation]:
         """What of a session is beyond expectations, over one case and over several."""
-        every = self.judged([measured for _, measured in measured_cases(session, self.partitions)])
-        return odd.with_odd_values(each for each in every if isinstance(each, Deviation))
+        cases = [measured for _, measured in measured_cases(session, self.partitions)]
+        return odd.with_odd_values(judge.of_session(self._by_partition, cases))
 
     def judged(self, cases: list[Measured]) -> list[Judgement]:
         """Each case held against each expectation whose numbers are known."""
-        by_partition = {name: each.expectations for name, each in self.partitions.items()}
-        return list(judge.judged(by_partition, cases))
+        return list(judge.judged(self._by_partition, cases))
+
+    @property
+    def _by_partition(self) -> dict[str, Mapping[str, Expectation]]:
+        return {name: each.expectations for name, each in self.partitions.items()}
 
     def apply(self, report: GateReport) -> GateReport:
         """The report, with `deviates` in place of the verdicts on variables beyond an expectation.
@@ -270,8 +273,8 @@ def _beyond(verdict: Verdict, deviation: Deviation, case: Case | None) -> Verdic
     """The verdict on a variable beyond an expectation."""
     if verdict.name == "regressed" and deviation.beside:
         # That it got worse says more than that another value contradicts it.
-        said = "; ".join(filter(None, [verdict.reason, deviation.said]))
-        return replace(verdict, reason=said)
+        both = "; ".join(filter(None, [verdict.reason, deviation.said]))
+        return replace(verdict, reason=both)
     name, reasons, kept = "deviates", [deviation.said], ""
     if verdict.reason and verdict.name in ("deviates", "disturbed"):
         kept = verdict.reason

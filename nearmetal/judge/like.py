@@ -42,10 +42,8 @@ def tables(partitions: Mapping[str, Partition], session: Session | None) -> list
 
 def _table(partition: Partition, cases: list[Measured]) -> Table:
     if not cases:
-        of, known = (
-            machines.fingerprint(next(iter(partition.places.values())), {}),
-            machines.known(),
-        )
+        of = machines.fingerprint(next(iter(partition.places.values())), {})
+        known = machines.known()
         alike = map(functools.partial(known.alike, of), known.subjects(of))
         return Table(partition.fullname, of, list(map(Row, filter(None, alike))))
     rows: dict[Subject, Row] = {}

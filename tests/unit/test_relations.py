@@ -112,8 +112,8 @@ def test_a_value_of_a_healthy_session_that_moves_is_found(check, environ, variab
         if (case.check, case.environ) == (check, environ):
             moved = {**case.values, variable: factor * case.values[variable]}
             cases[number] = replace(case, values=moved)
-    said = "\n".join(each[3] for each in deviations(*cases))
-    assert all(f"({name})" in said for name in names), said
+    sentences = "\n".join(each[3] for each in deviations(*cases))
+    assert all(f"({name})" in sentences for name in names), sentences
 
 
 def test_open_mpi_of_an_emulated_node_that_is_ten_times_slower_within_it_is_the_odd_one():
