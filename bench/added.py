@@ -94,10 +94,10 @@ def main() -> int:
     options = parser.parse_args()
     count, rows = options.campaigns, []
     with ProcessPoolExecutor(options.processes) as pool:
-        for noise, name, step, creep in ROWS:
+        for noise, name, jump, creep in ROWS:
             for how in (FIXED, ADDED, ALL):
                 seeds = [[options.seed, number] for number in range(count)]
-                same = zip(*[(noise, step, creep, how)] * count)
+                same = zip(*[(noise, jump, creep, how)] * count)
                 outcomes = np.array(list(pool.map(campaign, seeds, *same)))
                 cells = cells_of(outcomes[:, :2].sum(axis=0), count)
                 rows.append([noise, name, how, *cells, f"{outcomes[:, 2].mean():.1f}"])

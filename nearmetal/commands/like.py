@@ -48,7 +48,8 @@ def _session(arguments, system: str) -> Session | None:
 
 
 def _lines(table: Table) -> list[str]:
-    lines = [f"{table.partition}: {table.of}"]
+    of = str(table.of) or "no instance type, processor or link that a published machine has"
+    lines = [f"{table.partition}: {of}"]
     if not table.rows:
         return [*lines, "  no published figure of a machine like it", ""]
     lines.append(tabulate(map(_cells, table.rows), HEAD, disable_numparse=True))

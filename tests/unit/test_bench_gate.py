@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench import __main__ as bench_gate
-from bench import campaigns, confirmation
+from bench import added, campaigns, confirmation
 from bench import limits as bench_limits
 from bench import noise as bench_noise
 from bench import tables as bench_tables
@@ -36,6 +36,15 @@ def test_some_campaigns_keep_the_promises():
     assert found[:, 0, campaigns.FOUND].mean() > 0.8
     unchanged = campaigns.simulate(kind("t3 days 1 %"), 200, 30, processes=1)
     assert (unchanged[:, 0, campaigns.EXIT_CODE] == 1).sum() <= 2
+
+
+def test_all_rows_of_what_a_growing_baseline_hides_are_printed(monkeypatch, capsys):
+    monkeypatch.setattr(added, "VARIABLES", 12)
+    monkeypatch.setattr(added, "NIGHTS", 2)
+    monkeypatch.setattr("sys.argv", ["bench.added", "--campaigns", "1", "--processes", "1"])
+    assert added.main() == 0
+    printed = capsys.readouterr().out
+    assert not lacking(printed, *(noise for noise, *_ in (*added.ROWS, *added.STEPS)))
 
 
 def test_changes_since_the_session_before_count_when_they_are_named():

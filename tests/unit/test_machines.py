@@ -225,6 +225,13 @@ def test_the_table_stands_before_and_after_a_run(command, tmp_path):
     assert startup["least"] < 17 < startup["most"] and startup["from"][0]["path"]
 
 
+def test_a_partition_that_resembles_no_published_machine_says_why(command, tmp_path):
+    database = store(tmp_path / "results.db", session("session_lab"))
+    code, out = command("like", "lab:native", "--database", database)
+    assert code == 0
+    assert "lab:native: no instance type, processor or link that a published machine has" in out
+
+
 def test_variables_that_machines_bound_count_as_judged(monkeypatch, tmp_path):
     monkeypatch.setenv("NEARMETAL_SYSTEMS_PATH", str(tmp_path))
     site(tmp_path)
