@@ -28,9 +28,10 @@ class Link:
     driver: str
     link_class: str
     link_type: str
-    speed_gbps: float | str
+    speed_gbps: float | str  #: of all of its NICs together
     model: str
     rdma: bool = False
+    nics: int = 1  #: like this one
     signalling_gbps: float | None = None
     #: Values that the facts do not decide.
     guessed: Guesses = ()
@@ -103,22 +104,56 @@ def link_of(facts: Mapping[str, str]) -> Link:
     active = ports(facts)
     for device, port in active:
         if facts[f"ib.{device}.{port}.link_layer"] == "InfiniBand":
-            return _infiniband(facts, device, port)
+            keys = ("link_layer", "rate")
+            return _of_all(_infiniband(facts, device, port), _alike(facts, device, port, keys))
     # Neither InfiniBand nor EFA: a fabric's interface, or the way to the node's name.
     name, why = main_interface(facts)
     for interface in interfaces(facts):
         if facts[f"nic.{interface}.driver"] in known()["fabrics"]:
             name, why = interface, "driver"
-    nic = carriers_of(facts, name)[0]
+    carriers = carriers_of(facts, name)
+    nic = carriers[0]
     link = _ethernet(facts, nic, why)
     for device, port in active:
         if facts.get(f"ib.{device}.{port}.driver") in known()["efa"]:
             why = "the kernel does not tell EFA's rate: see the instance type's documentation"
             guessed = (("link_speed_gbps", why),)
-            return Link(device, "efa", "sriov", "efa", "unknown", "EFA", guessed=guessed)
-    # RoCE, in hardware or in software (Soft-RoCE), is over an interface.
-    over = {facts.get(f"ib.{device}.{port}.netdev") for device, port in active}
-    return replace(link, rdma=bool(over & {name, nic}))
+            link = Link(device, "efa", "sriov", "efa", "unknown", "EFA", guessed=guessed)
+            return _of_all(link, _alike(facts, device, port, ("driver",)))
+    # RoCE, in hardware or in software (Soft-RoCE), is over an interface. Slingshot has no verbs.
+    over = set()
+    for device, port in active:
+        if facts[f"ib.{device}.{port}.link_layer"] != "Slingshot":
+            over.add(facts.get(f"ib.{device}.{port}.netdev"))
+    # A bond sends through several, and programs through all interfaces of a fabric.
+    alike = carriers
+    if link.link_type in known()["fabrics"].values():
+        alike = interfaces(facts)
+    nics = [each for each in alike if facts.get(f"nic.{each}.driver") == link.driver]
+    return replace(_of_all(link, len(nics)), rdma=bool(over & {name, nic}))
+
+
+def _alike(facts: Mapping[str, str], device: str, port: str, keys: tuple[str, ...]) -> int:
+    """The number of active ports that have the same facts."""
+    count = 0
+    for other, its_port in ports(facts):
+        count += all(
+            facts.get(f"ib.{other}.{its_port}.{key}") == facts.get(f"ib.{device}.{port}.{key}")
+            for key in keys
+        )
+    return count
+
+
+def _of_all(link: Link, nics: int) -> Link:
+    """The link of all NICs like this one together."""
+    if nics < 2:
+        return link
+    speed, signalling = link.speed_gbps, link.signalling_gbps
+    if isinstance(speed, (int, float)):
+        speed *= nics
+    if signalling:
+        signalling *= nics
+    return replace(link, nics=nics, speed_gbps=speed, signalling_gbps=signalling)
 
 
 def _infiniband(facts: Mapping[str, str], device: str, port: str) -> Link:

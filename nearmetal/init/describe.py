@@ -297,12 +297,13 @@ class _Description:
             "link_type": (link.link_type, about),
             "link_speed_gbps": (link.speed_gbps, rate),
             "link_signalling_gbps": (link.signalling_gbps, rate),
+            "nics": (link.nics > 1 and link.nics, f"active ones like {link.nic}"),
             "nic_model": (link.model, about),
             "rdma": (link.rdma, "an active port in /sys/class/infiniband"),
         }
         guessed = dict(link.guessed)
         for key, (value, fact) in lines.items():
-            if value:  # a link without RDMA has no key for it
+            if value:  # a link without RDMA, or of one NIC, has no key for it
                 self._fact(key, value, fact, guessed.get(key, ""))
 
     def _processor(self) -> None:

@@ -11,7 +11,7 @@ PASSING = {NODES, DIFFERENCES}
 LATER = {
     *("vector", "threads_per_core", "clock_khz", "cpus_allowed", "microcode", "bios"),
     *("clock_source", "tcp_congestion", "tcp_rmem", "tcp_wmem", "rmem_max", "wmem_max"),
-    *("numa_balancing", "mpi_settings", "memory_modules_mbps"),
+    *("numa_balancing", "mpi_settings", "program_settings", "memory_modules_mbps", "nics"),
     *("nested_paging", "kvm_paging", "vcpu_pinning", "host_pages", "page_kb", "ksm", "host_ksm"),
     *("write_combining", "binding", "pages", "settings"),
 }

@@ -72,24 +72,40 @@ interface_counters() { # NAME RECEIVED TRANSMITTED
     esac
 }
 
+number_of() { # FILE: the number in it into $value; Slingshot's counters have their time behind it, `123@1700000000.5`
+    first_line "$1"
+    value=${value%%@*}
+    case $value in '' | *[!0-9]*) value=unknown ;; esac
+}
+
 port_counters() { # DEVICE PORT DIRECTORY
-    first_line "$3/counters/port_xmit_data" # in words of four bytes
-    case $value in
-        *[!0-9]*) # EFA has no such counter
-            first_line "$3/hw_counters/tx_bytes"
-            [ "$value" != unknown ] || first_line "$3/../../hw_counters/tx_bytes" ;;
-        *) value=$((value * 4)) ;;
-    esac
-    fact "ib.$1.$2.xmit_bytes" "$value"
+    value=unknown
+    # Bytes that it sent; each driver has one of these (nearmetal/cluster/nics.yaml). The directory of EFA's has changed.
+    for file in telemetry/hni_sts_tx_ok_octets hw_counters/tx_bytes ../../hw_counters/tx_bytes; do
+        [ "$value" != unknown ] || number_of "$3/$file"
+    done
+    bytes=$value
+    number_of "$3/counters/port_xmit_data" # in words of four bytes
+    [ "$value" = unknown ] || bytes=$((value * 4))
+    for file in ip4OutOctets ip6OutOctets; do # of Intel's Ethernet
+        number_of "$3/hw_counters/$file"
+        [ "$value" = unknown ] || bytes=$((${bytes%unknown} + value))
+    done
+    fact "ib.$1.$2.xmit_bytes" "$bytes"
     # A software device counts packets alone.
     [ ! -e "$3/hw_counters/sent_pkts" ] || file_fact "ib.$1.$2.xmit_packets" "$3/hw_counters/sent_pkts"
 }
 
-ports() { # FUNCTION: call it with device, port and directory of each InfiniBand, RoCE or EFA port
+ports() { # FUNCTION: call it with device, port and directory of each InfiniBand, RoCE, EFA or Slingshot port
     for directory in /sys/class/infiniband/*/ports/*; do
         [ -d "$directory" ] || continue
         device=${directory#/sys/class/infiniband/}
         "$1" "${device%%/*}" "${directory##*/}" "$directory"
+    done
+    for directory in /sys/class/cxi/*/device; do
+        [ -d "$directory" ] || continue
+        device=${directory#/sys/class/cxi/}
+        "$1" "${device%%/*}" 1 "$directory"
     done
 }
 
@@ -363,6 +379,9 @@ lower_of() { # the interfaces or ports that this one sends through (bond, VLAN, 
             [ ! -e "$file" ] || [ "$value" = unknown ] || lower="$lower,${file##*/}/$((value + 1))"
         done
     fi
+    for file in "$sys"/device/cxi/*; do # Slingshot counts what the kernel sends and what programs send past it
+        [ ! -e "$file" ] || lower="$lower,${file##*/}/1"
+    done
     lower=${lower#,}
 }
 
@@ -396,6 +415,7 @@ interface_facts() { # NAME RECEIVED TRANSMITTED
     qdisc_of
     fact "nic.$1.qdisc" "$qdisc"
     if [ -e "$sys/device/driver" ]; then
+        cards=$((cards + 1))
         firmware_of "$1"
         fact "nic.$1.firmware" "$firmware"
     fi
@@ -405,6 +425,19 @@ interface_facts() { # NAME RECEIVED TRANSMITTED
 
 port_facts() { # DEVICE PORT DIRECTORY
     port_counters "$@"
+    first_line "$3/state"
+    case $value in unknown | *ACTIVE) active_ports=$((active_ports + 1)) ;; esac
+    if [ -d "$3/telemetry" ]; then # Slingshot
+        netdev=
+        for file in "$3"/net/*; do [ ! -e "$file" ] || netdev=${file##*/}; done
+        number_of "$3/net/$netdev/speed" # Mb/s
+        [ "$value" = unknown ] || value="$((value / 1000)) Gb/sec"
+        fact "ib.$1.$2.rate" "$value"
+        fact "ib.$1.$2.fw" unknown # that of its interface
+        fact "ib.$1.$2.link_layer" Slingshot
+        fact "ib.$1.$2.netdev" "$netdev"
+        return
+    fi
     file_fact "ib.$1.$2.rate" "$3/rate"
     file_fact "ib.$1.$2.fw" "$3/../../fw_ver"
     file_fact "ib.$1.$2.link_layer" "$3/link_layer"
@@ -445,20 +478,27 @@ cpus_allowed() { # into $value
     count_members
 }
 
-# Variables of the environment that change what an MPI library does, into $value. Those that Open MPI's mpirun sets for
-# itself are none: some of them differ from job to job.
-mpi_settings() {
-    value=
-    while IFS= read -r line; do
-        case $line in
-            OMPI_MCA_orte_* | OMPI_MCA_prte_* | OMPI_MCA_ess=* | OMPI_MCA_ess_* | OMPI_MCA_pmix=*) ;;
-            OMPI_MCA_initial_wdir=* | OMPI_MCA_num_procs=* | OMPI_MCA_app_num=* | OMPI_MCA_shmem_RUNTIME_*) ;;
-            OMPI_MCA_*=* | MPIR_CVAR_*=* | UCX_*=*) value="$value; $line" ;;
-        esac
-    done <<EOF
-$(env | sort)
-EOF
-    value=${value#; }
+# Variables of the environment whose names match, each with its value, into $value. Of no others is a value recorded, as it may be
+# a secret. Control characters become `?`, and long values are cut.
+variables() { # PATTERN EXCEPTIONS
+    value=$(env -0 | tr '\n\0' '?\n' | sort | awk -v names="^($1)" -v except="^($2)" '
+        $0 !~ names || $0 ~ except { next }
+        {
+            gsub(/[^ -~]/, "?")
+            if (length($0) > 300) $0 = substr($0, 1, 300) "..."
+            text = text (text == "" ? "" : "; ") $0
+        }
+        END { print substr(text, 1, 8000) }') 2>/dev/null
+}
+
+# What changes what an MPI library does, and what changes what any program does. What a launcher sets for its ranks is none: some of
+# it differs from job to job.
+job_settings() {
+    variables 'OMPI_|PMIX_MCA_|PRTE_MCA_|MPIR_CVAR_|UCX_|FI_|I_MPI_|MPICH_|MV2_|PSM2_|PSM3_|NCCL_' \
+        'OMPI_MCA_(orte_|prte_|ess=|ess_|pmix=|initial_wdir=|num_procs=|app_num=|shmem_RUNTIME_)|OMPI_(APP_CTX|ARGV|COMMAND|COMM_WORLD|FILE_LOCATION|FIRST_RANKS|NUM_APP|PARENT|UNIVERSE)|(PRTE|PMIX)_MCA_(prte_|ess_|psec=|gds=|schizo)|I_MPI_(HYDRA_|JOB_|INFO_|MPIRUN)|MV2_COMM_WORLD_'
+    fact mpi_settings "${value:-none}"
+    variables 'OMP_|KMP_|MALLOC_|GLIBC_TUNABLES=|LD_PRELOAD=' none
+    fact program_settings "${value:-none}"
 }
 
 node_facts() {
@@ -516,8 +556,7 @@ node_facts() {
     file_fact bios /sys/class/dmi/id/bios_version
     file_fact clock_source /sys/devices/system/clocksource/clocksource0/current_clocksource
     kernel_settings
-    mpi_settings
-    fact mpi_settings "${value:-none}"
+    job_settings
 }
 
 in_this_job() { # PID, of our user: whether the job is the one that we belong to
@@ -615,7 +654,7 @@ EOF
 # not show has no line. (mawk prints no integer above 2^31 but by %.0f.)
 disturbance_counters() {
     rdma=
-    for file in /sys/class/infiniband/*; do [ ! -e "$file" ] || rdma=1; done
+    for file in /sys/class/infiniband/* /sys/class/cxi/*; do [ ! -e "$file" ] || rdma=1; done
     awk -v rdma="$rdma" '
         function add(key, value) { printf "count.%s %.0f\n", key, value }
         function first(file,    line) { line = ""; getline line < file; close(file); return line }
@@ -623,14 +662,16 @@ disturbance_counters() {
             command = "ls -d " pattern " 2>/dev/null"
             while ((command | getline path) > 0) {
                 value = first(path)
+                sub(/@.*/, "", value) # the time of a counter of Slingshot
                 if (value ~ /^[0-9]+$/) { sum += value; seen++ }
             }
             close(command)
             if (seen) add(key, mean ? sum / seen : sum)
         }
-        function ports(key, counters,    counter, i, n, pattern) { # of all InfiniBand and RoCE ports
+        function ports(key, counters,    counter, i, n, pattern) { # of all InfiniBand, RoCE, EFA and Slingshot ports
             n = split(counters, counter, " ")
-            for (i = 1; i <= n; i++) pattern = pattern " /sys/class/infiniband/*/ports/*/" counter[i]
+            for (i = 1; i <= n; i++)
+                pattern = pattern (counter[i] ~ /^telemetry/ ? " /sys/class/cxi/*/device/" : " /sys/class/infiniband/*/ports/*/") counter[i]
             total(pattern, key)
         }
         function pressure(what, key,    line) {
@@ -679,11 +720,17 @@ disturbance_counters() {
             add("nic_errors", errors)
             add("nic_drops", drops)
             if (rdma) {
+                # Drivers name their counters as they like: nearmetal/cluster/nics.yaml.
                 ports("ib_errors", "counters/symbol_error counters/link_downed counters/link_error_recovery " \
-                    "counters/port_rcv_errors counters/local_link_integrity_errors counters/excessive_buffer_overrun_errors")
-                ports("ib_discards", "counters/port_xmit_discards")
+                    "counters/port_rcv_errors counters/local_link_integrity_errors counters/excessive_buffer_overrun_errors " \
+                    "hw_counters/rx_roce_errors hw_counters/tx_roce_errors")
+                ports("ib_discards", "counters/port_xmit_discards hw_counters/rx_drops hw_counters/rx_roce_discards " \
+                    "hw_counters/tx_roce_discards hw_counters/ip4InDiscards hw_counters/ip6InDiscards telemetry/hni_llr_tx_discard")
                 ports("rdma_again", "hw_counters/out_of_sequence hw_counters/packet_seq_err hw_counters/local_ack_timeout_err " \
-                    "hw_counters/rnr_nak_retry_err hw_counters/retrans_pkts")
+                    "hw_counters/rnr_nak_retry_err hw_counters/retrans_pkts hw_counters/to_retransmits hw_counters/seq_err_naks_rcvd " \
+                    "hw_counters/rnr_naks_rcvd hw_counters/tcpRetransSegs hw_counters/RetransSegs hw_counters/RcResend " \
+                    "hw_counters/RcTimeOut hw_counters/RcSeqNak hw_counters/RnrNak telemetry/hni_llr_tx_replay_event " \
+                    "telemetry/pct_retry_srb_requests telemetry/pct_spt_timeouts telemetry/pct_sct_timeouts")
             }
             while ((getline line < "/proc/vmstat") > 0) {
                 split(line, word, " ")
@@ -742,8 +789,12 @@ case $1 in
         process_facts
         process_counters
         large_pages
+        cards=0 active_ports=0
         interfaces interface_facts
-        ports port_facts ;;
+        ports port_facts
+        # What programs reach past the kernel has an interface besides.
+        [ "$active_ports" = 0 ] || cards=$active_ports
+        fact nics "$cards" ;;
     *)
         echo "usage: sh provenance.sh [counters]" >&2
         exit 2 ;;

@@ -29,6 +29,8 @@ EXPLAINED = ("regressed", "deviates", "disturbed")
 FAILED = "failed: "
 #: Smallest change of a variable that the gate does not decide, to be suspected.
 SUSPECTED = 0.05
+#: Facts that hold variables of the job's environment.
+SETTINGS = ("mpi_settings", "program_settings")
 #: Layers that an MPI library decides.
 OF_MPI = {"mpi", "within", "collectives"}
 #: Least ratio of the medians at a message size that got slower, and the most at one that did not.
@@ -301,14 +303,14 @@ def _layers(judged: Iterable[Judged]) -> dict[str, str]:
 
 
 def _facts(pairs: Iterable[tuple[Case, Before]]) -> dict[str, tuple[str, str]]:
-    """Facts that changed in the cases; each variable of `mpi_settings` is one."""
+    """Facts that changed in the cases; each variable of the job's environment is one."""
     facts: dict[str, tuple[str, str]] = {}
     for case, then in pairs:
         if not then.facts or not case.facts:
             continue
         for name, change in changed_facts(_comparable(then.facts, case), case.facts).items():
-            if name == "mpi_settings":
-                facts |= _settings(*change)
+            if name in SETTINGS:
+                facts |= _settings(name, *change)
             else:
                 facts.setdefault(name, change)
     return facts
@@ -321,14 +323,17 @@ def _comparable(then: Mapping[str, str], case: Case) -> dict[str, str]:
     return {name: value for name, value in then.items() if name in case.facts}
 
 
-def _settings(then: str, now: str) -> dict[str, tuple[str, str]]:
-    """Variables of the environment that differ: {mpi_settings.NAME: (then, now)}."""
+def _settings(fact: str, then: str, now: str) -> dict[str, tuple[str, str]]:
+    """Variables of the environment that differ: {mpi_settings.NAME: (then, now)}.
+
+    :arg fact: one of SETTINGS.
+    """
     before, after = _variables(then), _variables(now)
     changed = {}
     for name in sorted({*before, *after}):
         if before.get(name) != after.get(name):
             change = before.get(name, "unset"), after.get(name, "unset")
-            changed[f"mpi_settings.{name}"] = change
+            changed[f"{fact}.{name}"] = change
     return changed
 
 
