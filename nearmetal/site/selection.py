@@ -33,6 +33,7 @@ PROVIDED = {
     "storage_shared": STORAGE.format("storage_shared"),
     "storage_scratch": STORAGE.format("storage_scratch"),
     "rdma": ". Fix: write `rdma: true` in its extras, if its programs reach the NIC by verbs",
+    "libfabric_provider": ". Fix: write `libfabric_provider: PROVIDER` in its extras, such as efa",
     "fleet": ". Fix: give it to a partition of many nodes (docs/fleet.md)",
     "vswitch": ". Fix: give it to an environment of a partition whose nodes are guests of one host",
 }

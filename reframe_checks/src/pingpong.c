@@ -10,15 +10,10 @@
  */
 #define _GNU_SOURCE /* what mpi_program.h needs */
 #include <math.h>
-#include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "exchange.h"
 #include "mpi_program.h"
-#include "options.h"
 
 enum { MAX_BATCHES = 10, MAX_SIZES = 31, TAG = 1 };
 
@@ -72,50 +67,9 @@ static const struct number OPTIONS[] = {
     {0},
 };
 
-/* A rank that hangs must end as a sentence and not as a job that sits out its
- * time limit.  Each phase of a size re-arms the alarm; the text is made ready
- * beforehand, because a signal handler may only write. */
-static char stall_text[512];
-
-static void stalled(int signal)
-{
-    (void)signal;
-    const ssize_t written = write(STDERR_FILENO, stall_text, strlen(stall_text));
-    _exit(written < 0 ? STALLED + 1 : STALLED);
-}
-
-/* The other rank may hang before both have started. The options are read before MPI is there to say
- * which rank speaks: only the limit is taken from them, and faults are found later. */
-static void expect_start(int argc, char **argv)
-{
-    speaks = 0;
-    parse_numbers(argc, argv, HELP, OPTIONS);
-    optind = 0; /* getopt begins again */
-    char host[256] = "?";
-    gethostname(host, sizeof host - 1);
-    snprintf(stall_text, sizeof stall_text,
-             "pingpong: MPI has not started within %ld s on %s: another rank hangs or does not "
-             "start, or the network between them lost a message.\n",
-             method.stall_timeout, host);
-    signal(SIGALRM, stalled);
-    alarm((unsigned)method.stall_timeout);
-}
-
 static void expect_progress(long size)
 {
-    snprintf(stall_text, sizeof stall_text,
-             "pingpong: rank %d has had no answer from rank %d for %ld s at messages "
-             "of %ld bytes: that rank hangs, or the network between them lost it.\n",
-             rank, 1 - rank, method.stall_timeout, size);
-    alarm((unsigned)(method.stall_timeout + (long)method.max_time));
-}
-
-/* Scrambled, so that a shifted, repeated or stale stretch does not fit. */
-static unsigned char pattern(long offset, long size, unsigned seed)
-{
-    uint64_t mixed =
-        ((uint64_t)offset + 1) * 0x9E3779B97F4A7C15u ^ (uint64_t)size * 0xC2B2AE3D27D4EB4Fu;
-    return (unsigned char)((mixed + seed * 0x165667B19E3779F9u) >> 37);
+    expect_answer(rank, 1 - rank, size, method.stall_timeout, method.max_time);
 }
 
 static void round_trips(long count, long size)
@@ -128,35 +82,12 @@ static void round_trips(long count, long size)
     }
 }
 
-/* One round trip, each direction with a pattern of its own (the seed is the
- * sender).  The receive buffer first holds the complement of what is expected,
- * so that neither an earlier message nor a short one can pass for this one. */
+/* One round trip, each direction with a pattern of its own. */
 static void verified_round_trip(long size)
 {
-    const unsigned mine = (unsigned)rank + 1, other = 2 - (unsigned)rank;
-    for (long i = 0; i < size; i++) {
-        send_buffer[i] = pattern(i, size, mine);
-        receive_buffer[i] = (unsigned char)~pattern(i, size, other);
-    }
+    prepare(send_buffer, rank, receive_buffer, 1 - rank, size);
     round_trips(1, size);
-    int wrong = 0;
-    for (long i = 0; i < size && !wrong; i++) {
-        const unsigned expected = pattern(i, size, other);
-        wrong = receive_buffer[i] != expected;
-        if (wrong)
-            fprintf(
-                stderr,
-                "pingpong: rank %d received a corrupted message of %ld bytes: at byte offset %ld "
-                "expected 0x%02x, got 0x%02x.\n",
-                rank, size, i, expected, receive_buffer[i]);
-    }
-    /* Both ranks leave together and in order: on MPI_Abort MPICH's launcher
-     * at times drops what was printed, this sentence included. */
-    MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    if (wrong) {
-        MPI_Finalize();
-        exit(WRONG_RESULT);
-    }
+    leave_if(changed(receive_buffer, rank, 1 - rank, size));
 }
 
 /* Rank 0 decides how often, rank 1 has to know: always outside the timed loop. */
@@ -292,35 +223,11 @@ static void print_facts(double settled)
     fflush(stdout);
 }
 
-/* Of calls that belong to no communicator: MPI 3 raises theirs on the world, MPI 4 on the process
- * itself. */
-static void set_errors(MPI_Errhandler handler)
-{
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
-}
-
-static unsigned char *allocate(size_t bytes)
-{
-    /* as IMB: a page's boundary would be kinder to some transports than a program's memory is */
-    void *memory = NULL;
-    set_errors(MPI_ERRORS_RETURN);
-    const int refused = MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &memory);
-    set_errors(MPI_ERRORS_ARE_FATAL);
-    if (refused != MPI_SUCCESS) {
-        fprintf(stderr,
-                "pingpong: rank %d has no memory for a message of %zu bytes; lower --max-bytes.\n",
-                rank, bytes);
-        MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
-    }
-    return memset(memory, 0xA5, bytes); /* touched: no page fault inside a timed loop */
-}
-
 int main(int argc, char **argv)
 {
     int ranks, sizes = 0;
     program_name = "pingpong";
-    expect_start(argc, argv);
+    expect_start(argc, argv, HELP, OPTIONS, &method.stall_timeout);
     rank = start_mpi(&argc, &argv, 0, &ranks);
     speaks = rank == 0;
     int status = parse_numbers(argc, argv, HELP, OPTIONS);
@@ -334,8 +241,8 @@ int main(int argc, char **argv)
         return status == HELP_GIVEN ? 0 : status;
     }
     MPI_Comm_dup(MPI_COMM_WORLD, &pair);
-    send_buffer = allocate((size_t)method.max_bytes);
-    receive_buffer = allocate((size_t)method.max_bytes);
+    send_buffer = allocate((size_t)method.max_bytes, rank);
+    receive_buffer = allocate((size_t)method.max_bytes, rank);
     for (long n = 0; n < method.rehearsals; n++) rehearse();
     expect_progress(0);
     const double settled = settle();

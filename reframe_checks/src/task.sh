@@ -14,7 +14,7 @@ not_met() { # WORDS...
     exit 2
 }
 
-meet() { # for two tasks, one a node: sets `server` and `tcp_port`, the host of task 1 and a port of its choice
+meet() { # for two tasks, one a node unless `within` is set: sets `server` and `tcp_port`, the host of task 1 and a port of its choice
     [ -n "$task" ] ||
         not_met "$(uname -n) has no variable with this task's number, such as PMI_RANK: correct \`launcher\` in the system's file," \
             "or add what yours sets to task.sh"
@@ -24,7 +24,7 @@ meet() { # for two tasks, one a node: sets `server` and `tcp_port`, the host of 
     tcp_port=$(sed -n "s/^$mark 1 [^ ]* //p" tasks.out)
     numbers=$(sed -n "s/^$mark \([^ ]*\) .*/\1/p" tasks.out | sort -n | paste -s -d , -)
     [ "$numbers" = 0,1 ] || not_met "the launcher started the tasks '$numbers' instead of 0,1: correct \`launcher\` in the system's file"
-    ! grep -q "^$mark 0 $server " tasks.out ||
+    [ "${within:-}" ] || ! grep -q "^$mark 0 $server " tasks.out ||
         not_met "both tasks are on $server: have the launcher start one on each node, as mpirun --map-by ppr:1:node does"
 }
 

@@ -20,7 +20,7 @@ BOTH = [
 #: Features of an environment (environments.yaml) -> cases that it gives: (check, whether it needs
 #: two nodes).
 CASES = {
-    "mpi": [*BOTH, ("launch", False), ("affinity", False)],
+    "mpi": [*BOTH, ("launch", False), ("affinity", False), ("multi_pair", True)],
     "mpj": BOTH,
     "slepc": [("eigen", False)],
     "npb": [(f"npb %benchmark={benchmark}", False) for benchmark in ("bt", "lu", "sp")],
@@ -78,6 +78,10 @@ for system in SYSTEMS.values():
     system["partitions"] = [p for p in system["partitions"] if "only_with" not in p]
 
 
+def provider_of(partition: dict) -> str:
+    return partition["extras"].get("libfabric_provider", "")
+
+
 def expected(system: dict) -> dict[str, bool]:
     """`CHECK @SYSTEM:PARTITION+ENVIRONMENT` -> whether it runs there."""
     own = {env["name"]: env.get("features") for env in system.get("environments", [])}
@@ -95,6 +99,7 @@ def expected(system: dict) -> dict[str, bool]:
         if not (feature in ("lammps", "gromacs") and "mpi" not in features[environ])
         for check, needs_two in [
             *CASES.get(feature, []),
+            *([("libfabric", True)] if feature == "serial" and provider_of(partition) else []),
             *(RDMA_CASES if feature == "serial" and partition["extras"].get("rdma") else []),
         ]
         if not (check == "affinity" and environ in IMAGES)

@@ -58,6 +58,20 @@ def test_our_checks_pass_below_lines_of_the_site(lab, prefix, banner, partition,
     assert bound == {100}
 
 
+@pytest.mark.parametrize("provider, transport", [("tcp", "eth0 (veth)"), ("shm", "shared memory")])
+def test_libfabric_is_measured_by_its_providers(lab, prefix, provider, transport):
+    done = lab.reframe(
+        *("-r", "--system", "lab:squeue", "-n", "^libfabric$", "-S", "repeats=2"),
+        *("-S", f"libfabric.provider={provider}"),
+        prefix=prefix,
+        **THERE,
+    )
+    assert done.returncode == 0, done.stdout
+    (case,) = load_session(prefix / "results.db").cases
+    assert case.facts["transport"] == transport
+    assert all(value.value > 0 and len(value.samples) == 2 for value in case.values)
+
+
 @pytest.mark.ci
 def test_processes_that_share_cores_are_named_with_the_launchers_option(lab, prefix):
     """MPICH's mpirun binds nothing by default, so that all processes of a node share its cores."""

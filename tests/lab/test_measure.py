@@ -88,7 +88,9 @@ def test_the_transport_that_carried_the_bytes_is_recorded(on_link):
         name = case["display_name"]
         if "intranode" in name or "hpcc" in name:
             assert case["transport"] == "shared memory"
-        elif name.startswith(("pingpong", "tcp", "collectives", "npb %benchmark=ft", "eigen")):
+        elif name.startswith(
+            ("pingpong", "tcp", "multi_pair", "collectives", "npb %benchmark=ft", "eigen")
+        ):
             assert case["transport"] == CARRIERS[case["partition"]], name
 
 

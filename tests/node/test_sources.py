@@ -11,6 +11,7 @@ import os
 import pytest
 
 from nearmetal.checks.parsing.congestion import parse_congestion
+from nearmetal.checks.parsing.multi_pair import parse_multi_pair
 from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.parsing.pingpong import parse_imb
 from nearmetal.checks.parsing.stream import parse_stream
@@ -50,6 +51,56 @@ def test_pingpong_measures_and_verifies(launch, mpi):
     assert measured.did["rehearsals"] == 2
     assert measured.facts["verified"] == "sizes=17"
     assert "host=" in measured.facts["rank 0"] and "host=" in measured.facts["rank 1"]
+
+
+#: An MPI_Isend of which one byte arrives changed.
+SENDING = """#include <mpi.h>
+int MPI_Isend(const void *from, int n, MPI_Datatype a, int to, int tag, MPI_Comm comm,
+              MPI_Request *r)
+{
+    if (n == 4096) ((unsigned char *)from)[1000] ^= 0x10;
+    return PMPI_Isend(from, n, a, to, tag, comm, r);
+}
+"""
+
+
+@EACH_MPI
+def test_multi_pair_measures_and_verifies(launch, mpi):
+    """One pair, two, and all three."""
+    few = ["--max-time", 0.001, "--max-bytes", 4096]
+    result = launch(mpi, 6, "multi_pair", *few)
+    assert result.returncode == 0, result.stderr
+    (measured,) = parse_multi_pair(result.stdout)
+    assert list(measured.gbps) == [(pairs, ways) for pairs in (1, 2, 3) for ways in (1, 2)]
+    assert all(list(sizes) == [8, 64, 512, 4096] for sizes in measured.gbps.values())
+    assert measured.mmsg_per_s(3) > 0 and measured.peak_gbps(3, 2) > 0
+
+
+def test_multi_pair_notices_a_flipped_bit(tmp_path):
+    (tmp_path / "flip.c").write_text(SENDING)
+    program = build("mpich", "multi_pair.c", tmp_path / "multi_pair", tmp_path / "flip.c")
+    result = run([*MPI["mpich"], "-n", 2, program, "--max-bytes", 4096])
+    assert result.returncode != 0 and "byte offset 1000 expected 0x" in result.stderr
+    assert "# nearmetal complete" not in result.stdout
+
+
+def test_multi_pair_does_not_wait_for_a_rank_that_hangs(programs):
+    line = f"""
+        [ "$PMI_RANK" = 0 ] || {{ (sleep 2; kill -STOP $$) & }}
+        exec {programs["mpich", "multi_pair"]} --stall-timeout 1 --max-time 3"""
+    result = run([*MPI["mpich"], "-n", 2, "sh", "-c", line])
+    assert result.returncode != 0
+    assert "no answer from rank 1 for 1 s" in "".join(sentences(result, "multi_pair"))
+
+
+@pytest.mark.parametrize(
+    "ranks, options, says",
+    [(1, [], "1 ranks started"), (3, [], "3 ranks started"), (2, ["--window", 0], "not '0'")],
+)
+def test_multi_pair_refuses_and_speaks_once(launch, ranks, options, says):
+    result = launch("mpich", ranks, "multi_pair", *options)
+    assert result.returncode == 2
+    assert len(sentences(result, "multi_pair")) == 1 and says in result.stderr
 
 
 @pytest.mark.parametrize("slurm", ["n1", "", "n1.example.org"])

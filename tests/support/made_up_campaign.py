@@ -110,6 +110,11 @@ EVERY = {
         },
         **{f"barrier_{n}": (5.0 * n, "us") for n in PROCESSES[1:]},
     },
+    "multi_pair": {
+        **{f"bandwidth_{n}": (min(12.0 * n, 50.0), "Gb/s") for n in PROCESSES},
+        **{f"bidirectional_{n}": (min(20.0 * n, 90.0), "Gb/s") for n in PROCESSES},
+        **{f"message_rate_{n}": (0.8 * n, "Mmsg/s") for n in PROCESSES},
+    },
     "launch": {
         **{f"launch_{n}": (0.3 + 0.02 * n, "s") for n in PROCESSES},
         **{f"mpi_init_{n}": (0.1 + 0.01 * n, "s") for n in PROCESSES},

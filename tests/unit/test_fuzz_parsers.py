@@ -43,7 +43,9 @@ from nearmetal.checks.parsing.hpcg import parse_hpcg
 from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.parsing.lammps import parse_lammps
 from nearmetal.checks.parsing.launch import parse_launch
+from nearmetal.checks.parsing.libfabric import parse_libfabric
 from nearmetal.checks.parsing.links import parse_links
+from nearmetal.checks.parsing.multi_pair import parse_multi_pair
 from nearmetal.checks.parsing.namd import parse_namd
 from nearmetal.checks.parsing.nodes import parse_nodes
 from nearmetal.checks.parsing.npb import parse_npb
@@ -227,6 +229,20 @@ CASES = [
         parse_collectives,
         "arguments msglog time npmin",
         (*COLLECTIVES, (r".*\.slowest_us.*", 0.1, "two decimals of less than a microsecond")),
+    ),
+    case(
+        "multi_pair",
+        first("multi_pair", OURS),
+        parse_multi_pair,
+        "max_time max_bytes window pairs",
+        ((r".*\.gbps.*", 1e-4, ROUNDING), (r".*\.payload_bytes", None, ONCE)),
+    ),
+    case(
+        "libfabric",
+        recorded("libfabric"),
+        parse_libfabric,
+        "program provider iterations sizes",
+        ((r".*\.(latency_us|bandwidth_gbps).*", 0.02, ROUNDING),),
     ),
     case(
         "stream",
@@ -638,7 +654,7 @@ MORE = [
     Case("osu", recorded("osu_mpich"), lambda text: parse_osu(text, OSU)),
 ]
 #: Outputs that hold a table or a document of others. GROMACS writes its log into a file.
-QUOTED = re.compile(r".*IMB|rdma .*|q?perf.*|tcp|ior|fio|osu")
+QUOTED = re.compile(r".*IMB|rdma .*|q?perf.*|tcp|libfabric|ior|fio|osu")
 TESTED = [case for case in [*CASES, *MORE] if case.name != "gromacs"]
 
 

@@ -278,6 +278,31 @@ def test_a_pair_of_processes_may_have_one_of_several_nics(values, extras, name):
     assert (f"({name})" in found) if name else not found
 
 
+@pytest.mark.parametrize(
+    "values, nics, name",
+    [
+        ({}, 2, ""),
+        ({"bandwidth_1": 380.0, "busiest_nic": 100.0}, 1, ""),
+        ({"bandwidth_8": 830.0}, 2, "pairs_within_the_link"),
+        ({"bidirectional_8": 1700.0}, 2, "both_directions_within_the_link"),
+        ({"bidirectional_1": 80.0}, 2, "both_directions_beside_one"),
+        ({"bandwidth_8": 90.0}, 2, "pairs_beside_one"),
+        ({"nic_bytes": 40.0}, 2, "nics_carried_all"),
+        ({"busiest_nic": 99.0}, 2, "nics_share_the_bytes"),
+        ({"bandwidth_1": 90.0}, 2, "one_pair_beside_pingpong"),
+    ],
+)
+def test_pairs_of_ranks_use_all_nics(values, nics, name):
+    healthy = {"bandwidth_1": 380.0, "bidirectional_1": 700.0, "message_rate_1": 4.0}
+    healthy |= {"bandwidth_8": 780.0, "bidirectional_8": 1500.0, "message_rate_8": 30.0}
+    healthy |= {"nic_bytes": 103.0, "busiest_nic": 55.0}
+    extras = {"link_type": "infiniband", "link_speed_gbps": 800, "nics": nics}
+    message = between({"startup_latency": 1.5, "peak_bandwidth": 370.0}, **extras)
+    pairs = replace(message, check="multi_pair", parameters={}, values=healthy | values)
+    found = "\n".join(each[3] for each in deviations(pairs, message))
+    assert (f"({name})" in found) if name else not found
+
+
 def test_a_rail_is_compared_with_its_rdma_rate():
     case = between({}, link_type="infiniband", link_speed_gbps=800, nics=2)
     rdma = replace(case, check="rdma", parameters={}, values={"peak_bandwidth": 390.0})

@@ -271,6 +271,10 @@ TITLES = {
         *("Alltoall of 8B", "Alltoall of 64KiB", "Allreduce of 8B", "Allreduce of 64KiB"),
         *("Bcast of 8B", "Bcast of 64KiB", "Barrier"),
     ],
+    "multi_pair": [
+        *("Rate of all pairs in one direction", "Rate of all pairs in both directions"),
+        "Messages of 8 B of all pairs",
+    ],
     "vswitch": [
         "Guests of one host: class S on 4 processes",
         "Guests of one host: kept of one guest, class S on 4 processes",

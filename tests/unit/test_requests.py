@@ -15,6 +15,8 @@ from nearmetal.checks.parsing.hpcc import parse_hpcc
 from nearmetal.checks.parsing.hpcg import parse_hpcg
 from nearmetal.checks.parsing.java import parse_jvm
 from nearmetal.checks.parsing.lammps import parse_lammps
+from nearmetal.checks.parsing.libfabric import parse_libfabric
+from nearmetal.checks.parsing.multi_pair import parse_multi_pair
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.parsing.osnoise import parse_noise
 from nearmetal.checks.parsing.parallel_io import parse_ior, parse_mdtest
@@ -26,6 +28,7 @@ from reframe_checks.gromacs import Water
 from reframe_checks.hpcc import hpcc
 from reframe_checks.hpcg import Cubes
 from reframe_checks.lammps import Liquid
+from reframe_checks.libfabric import libfabric
 from reframe_checks.npb import npb
 from reframe_checks.parallel_io import ior, mdtest
 from reframe_checks.rdma import rdma
@@ -58,6 +61,7 @@ ASKED = [
     (parse_collectives, "imb_collectives", BY_OPTIONS, command("Alltoall", "Allreduce", "Bcast", "Barrier", "-msglog", "3:20", "-time", 0.05, "-npmin", 1000000), {"msglog": "3:16", "time": 1}),  # noqa: E501
     (parse_stream, "stream", BY_OPTIONS, command("--ntimes", 10, "--threads", "1,2", "--elements", 16777216), {"ntimes": 40, "threads": "1,2,4", "elements": 1000}),  # noqa: E501
     (parse_noise, "osnoise", BY_OPTIONS, command("--seconds", 1), {"seconds": 10}),
+    (parse_multi_pair, "multi_pair", BY_OPTIONS, command("--max-time", 0.02, "--max-bytes", 2 << 20, "--window", 64), {"max-time": 1, "max-bytes": 65536, "window": 8}),  # noqa: E501
     (parse_eigen, "eigen", BY_OPTIONS, command("--side", 16, "--points", 32), {"side": 24, "points": 64}),  # noqa: E501
 ]  # fmt: skip
 
@@ -86,6 +90,8 @@ def test_options_are_compared_with_what_the_program_says(parse, name, requested,
         (parse_rdma, "rdma_read", rdma.requested, command("read", 10, 1, 1, 1024, 65536, 1048576), command("send", 10, 1, 1, 1024, 65536, 1048576), "operation was read"),  # noqa: E501
         (parse_rdma, "rdma_read", rdma.requested, command("read", 10, "-", 1, 1024, 65536, 1048576), command("read", 1000, "-", 1, 1024, 65536, 1048576), "iterations was 10"),  # noqa: E501
         (parse_rdma, "rdma_read", rdma.requested, command("read", 10, 1, 1, 1024, 65536, 1048576), command("read", 10, 3, 1, 1024, 65536, 1048576), "gid_index was 1"),  # noqa: E501
+        (parse_libfabric, "libfabric", libfabric.requested, command("fi_pingpong", "tcp", 100, *SIZES), command("fi_pingpong", "shm", 100, *SIZES), "provider was tcp"),  # noqa: E501
+        (parse_libfabric, "libfabric", libfabric.requested, command("fi_pingpong", "tcp", 100, *SIZES), command("fi_pingpong", "tcp", 1000, *SIZES), "iterations was 100"),  # noqa: E501
         (parse_lammps, "lammps", Liquid.requested, {"sizes": Liquid.sizes, "size": "S"}, {"size": "W"}, "cells was 10"),  # noqa: E501
         (parse_gromacs, "gromacs", Water.requested, {**GROMACS, "size": "S"}, {"size": "W"}, "steps was 100"),  # noqa: E501
         (parse_hpcc, "hpcc", hpcc.requested, {"block": 128, "num_tasks": 2, "_nodes_each": 1, "megabytes": 17}, {"megabytes": 100}, "n was 1408"),  # noqa: E501

@@ -1,0 +1,161 @@
+"""Aggregate bandwidth and message rate of pairs of MPI ranks on two nodes."""
+
+from itertools import product
+
+import reframe as rfm
+from reframe.core.exceptions import SanityError
+
+from nearmetal.checks import disturbance, provenance
+from nearmetal.checks.base import NearmetalCheck
+from nearmetal.checks.parsing.multi_pair import BOTH, ONE_WAY, doubling, parse_multi_pair
+from nearmetal.checks.scaling import cores_of
+from nearmetal.checks.settings import setting
+from nearmetal.job.launch import Launch
+
+#: First part of the names of rates by directions.
+RATES = {ONE_WAY: "bandwidth", BOTH: "bidirectional"}
+
+
+@rfm.simple_test
+class multi_pair(NearmetalCheck):
+    """Aggregate bandwidth and message rate between two nodes: of 1, 2, 4, ... pairs of ranks up to
+    all cores, in one direction and in both.
+
+    Method: `osu_mbw_mr` and `osu_bibw` of the OSU Micro-Benchmarks, by a program of our own. Each
+    rank sends a window of messages to its partner on the other node, and waits for an answer. The
+    ranks of one launch measure 1, 2, 4, ... and all pairs. Ranks without a turn sleep. The payload
+    of all sizes is verified. Unlike OSU: sizes from 8 B to 2 MiB in powers of eight, at most 8 MiB
+    under way in a pair, and the time of the slowest rank. So all pairs together get no more than
+    they keep up with.
+
+    Why: one pair cannot use a node with several NICs, nor the message rate of one. Applications
+    send from all cores at once. A virtual NIC may also have fewer queues than the node has cores.
+
+    Reproduces: no figure. HPC Challenge asks the same with its rings.
+
+    Before and after each repeat, the job reads the counters of all NICs. `nic_bytes` compares what
+    they sent with what the ranks sent. `busiest_nic` is the share of the busiest NIC of a node. Both
+    are missing where the kernel counts nothing.
+
+    Read: `bandwidth_8` is the rate of 8 pairs in one direction, the best over all sizes, in 10^9
+    bit/s. `bidirectional_8` adds both directions. `message_rate_8` is of messages of 8 B, in 10^6
+    a second. Where `bandwidth_1` is the link's rate, more pairs cannot add to it.
+    """
+
+    #: Pairs of ranks at most, each with a rank on either node. Default: the partition's
+    #: `ranks_per_node` (extras), or its `cores_per_node`. :type: int
+    pairs = setting(int, 0, extra="ranks_per_node", least=1)
+    #: Seconds for each size, direction and number of pairs. :type: float
+    max_time = setting(float, 0.1, above=0)
+    #: Longest message in bytes. :type: int
+    max_bytes = setting(int, 2 << 20, least=65536, most=1 << 28)
+    #: Messages that are under way before an answer. :type: int
+    window = setting(int, 64, least=1, most=1024)
+    #: Binding of each process. Default: the partition's `bind_to` (extras), or `core`. :values:
+    #: `none`, `core`, `numa`
+    binding = setting(str, "core", extra="bind_to", choices=("none", "core", "numa"))
+
+    valid_prog_environs = ["+mpi"]
+    num_nodes = 2
+    time_limit = "30m"
+    tags = {"network", "mpi"}
+
+    #: What interfaces and ports sent in each repeat; [] where nobody counted it.
+    carried: tuple[provenance.Transport, ...] = ()
+
+    def configure(self):
+        if not self.pairs:
+            self.pairs = cores_of(self.current_partition, "ranks_per_node")
+        self.num_tasks_per_node = self.pairs
+        self.num_tasks = 2 * self.pairs
+
+    def binding_of_launcher(self):
+        return self.binding
+
+    def build(self):
+        self.build_ours("multi_pair.c")
+
+    def launches(self):
+        bounds = ["--max-time", f"{self.max_time:g}", "--max-bytes", self.max_bytes]
+        return [Launch(options=[*bounds, "--window", self.window])]
+
+    def requested(self):
+        return {**super().requested(), "pairs": self.pairs}
+
+    def read_output(self, text):
+        self.runs = parse_multi_pair(text)
+        self.expect_repeats(self.runs)
+        self.record_program(self.runs[0].facts, "multi_pair")
+        for run in self.runs:
+            if len(set(run.hosts)) != self.num_nodes:
+                raise SanityError(
+                    f"the pairs are on {', '.join(sorted(set(run.hosts)))}, not on two nodes: "
+                    "check how the launcher places ranks"
+                )
+        self.carried = tuple(self._carried())
+
+    def payload_bytes(self):
+        return sum(run.payload_bytes for run in self.runs)
+
+    def check_transport(self):
+        if self.transport in ("shared memory", "loopback"):
+            raise SanityError(
+                f"the messages went through {self.transport}, so they never left a node"
+            )
+
+    def _carried(self):
+        """What interfaces and ports of both nodes sent in each repeat."""
+        repeats = disturbance.parse(self._read("disturbed.out"), disturbance.rules())
+        kept = [repeat.number for repeat in repeats if not repeat.again]
+        carried = []
+        try:
+            for run, number in zip(self.runs, kept):
+                first = provenance.parse(self._read(f"evidence.{number - 1}"))
+                last = provenance.parse(self._read(f"evidence.{number}"))
+                # Drivers, and what an interface sends through, are in the first snapshot alone.
+                for host, facts in self._counters[0].items():
+                    first[host] = {**facts, **first.get(host, {})}
+                carried.append(provenance.transport(first, last, run.payload_bytes))
+        except provenance.ProvenanceError:  # a lost snapshot fails no case
+            return []
+        return carried
+
+    def name_variables(self):
+        self.perf_variables, self.curves = {}, {}
+        for count, ways in product(doubling(self.pairs), RATES):
+            rate = self._rate(count, ways)
+            self.define(f"{RATES[ways]}_{count}", "Gb/s", rate)
+        for count in doubling(self.pairs):
+            self.define(
+                f"message_rate_{count}", "Mmsg/s", lambda run, count=count: run.mmsg_per_s(count)
+            )
+        if self.is_dry_run():
+            return
+        for (count, ways), sizes in self.runs[0].gbps.items():
+            curve = self.curve(self._rate_at(count, ways), sizes)
+            self.curves[f"{RATES[ways]}_gbps_{count}"] = curve
+        if self.carried and all(transport.network_bytes for transport in self.carried):
+            of_run = dict(zip(map(id, self.runs), self.carried))
+            self.define("nic_bytes", "%", lambda run: _seen_percent(of_run[id(run)]))
+            self.define("busiest_nic", "%", lambda run: _busiest_percent(of_run[id(run)]))
+
+    def _rate(self, count, ways):
+        return lambda run: run.peak_gbps(count, ways)
+
+    def _rate_at(self, count, ways):
+        return lambda run, size: run.gbps[count, ways][size]
+
+
+def _seen_percent(carried) -> float:
+    """Bytes that interfaces and ports sent, of those that the ranks sent."""
+    return 100 * carried.network_bytes / carried.payload_bytes
+
+
+def _busiest_percent(carried) -> float:
+    """Largest share of a node's bytes that one interface or port sent."""
+    shares = []
+    for sent in carried.by_host.values():
+        of_nics = [count for name, count in sent.items() if name != "loopback"]
+        if sum(of_nics):
+            shares.append(100 * max(of_nics) / sum(of_nics))
+    return max(shares)
