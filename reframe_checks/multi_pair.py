@@ -1,7 +1,5 @@
 """Aggregate bandwidth and message rate of pairs of MPI ranks on two nodes."""
 
-from itertools import product
-
 import reframe as rfm
 from reframe.core.exceptions import SanityError
 
@@ -48,9 +46,7 @@ class multi_pair(NearmetalCheck):
     #: Seconds for each size, direction and number of pairs. :type: float
     max_time = setting(float, 0.1, above=0)
     #: Longest message in bytes. :type: int
-    max_bytes = setting(int, 2 << 20, least=65536, most=1 << 28)
-    #: Messages that are under way before an answer. :type: int
-    window = setting(int, 64, least=1, most=1024)
+    max_bytes = setting(int, 2 << 20, least=65536, most=8 << 20)
     #: Binding of each process. Default: the partition's `bind_to` (extras), or `core`. :values:
     #: `none`, `core`, `numa`
     binding = setting(str, "core", extra="bind_to", choices=("none", "core", "numa"))
@@ -76,8 +72,7 @@ class multi_pair(NearmetalCheck):
         self.build_ours("multi_pair.c")
 
     def launches(self):
-        bounds = ["--max-time", f"{self.max_time:g}", "--max-bytes", self.max_bytes]
-        return [Launch(options=[*bounds, "--window", self.window])]
+        return [Launch(options=["--max-time", f"{self.max_time:g}", "--max-bytes", self.max_bytes])]
 
     def requested(self):
         return {**super().requested(), "pairs": self.pairs}
@@ -122,28 +117,24 @@ class multi_pair(NearmetalCheck):
 
     def name_variables(self):
         self.perf_variables, self.curves = {}, {}
-        for count, ways in product(doubling(self.pairs), RATES):
-            rate = self._rate(count, ways)
-            self.define(f"{RATES[ways]}_{count}", "Gb/s", rate)
         for count in doubling(self.pairs):
-            self.define(
-                f"message_rate_{count}", "Mmsg/s", lambda run, count=count: run.mmsg_per_s(count)
-            )
+            for ways, name in RATES.items():
+                key = count, ways
+                self.define(
+                    f"{name}_{count}", "Gb/s", lambda run, key=key: max(run.gbps[key].values())
+                )
+            self.define(f"message_rate_{count}", "Mmsg/s", lambda run, n=count: run.mmsg_per_s(n))
         if self.is_dry_run():
             return
         for (count, ways), sizes in self.runs[0].gbps.items():
-            curve = self.curve(self._rate_at(count, ways), sizes)
+            curve = self.curve(lambda run, size: run.gbps[count, ways][size], sizes)  # noqa: B023
             self.curves[f"{RATES[ways]}_gbps_{count}"] = curve
         if self.carried and all(transport.network_bytes for transport in self.carried):
             of_run = dict(zip(map(id, self.runs), self.carried))
-            self.define("nic_bytes", "%", lambda run: _seen_percent(of_run[id(run)]))
-            self.define("busiest_nic", "%", lambda run: _busiest_percent(of_run[id(run)]))
-
-    def _rate(self, count, ways):
-        return lambda run: run.peak_gbps(count, ways)
-
-    def _rate_at(self, count, ways):
-        return lambda run, size: run.gbps[count, ways][size]
+            self.define("nic_bytes", "% of payload", lambda run: _seen_percent(of_run[id(run)]))
+            self.define(
+                "busiest_nic", "% on one NIC", lambda run: _busiest_percent(of_run[id(run)])
+            )
 
 
 def _seen_percent(carried) -> float:

@@ -23,11 +23,10 @@ words=$(mktemp)
 trap 'rm -f "$words"' EXIT
 
 pingpong() { # SIZE [HOST]: the port is for the programs' arrangements, by TCP whatever the provider
-    size=$1 count=$((41943040 / $1))
-    shift
+    count=$((41943040 / $1))
     [ "$count" -le "$iterations" ] || count=$iterations
     [ "$count" -ge 10 ] || count=10
-    set -- -p "$provider" -I "$count" -S "$size" "$@"
+    set -- -p "$provider" -I "$count" -S "$@"
     case $program,$task in
         fi_pingpong,1) "$program" -e rdm -B "$tcp_port" "$@" ;;
         fi_pingpong,*) "$program" -e rdm -P "$tcp_port" "$@" ;;
@@ -42,7 +41,7 @@ if [ "$task" -eq 1 ]; then
     exit
 fi
 echo '# nearmetal program: libfabric 1'
-echo "# nearmetal method: program=$program provider=$provider iterations=$iterations sizes=$(echo "$*" | tr ' ' ,)"
+echo "# nearmetal method: program=$program provider=$provider iterations=$iterations"
 for size; do
     tries=0
     until pingpong "$size" "$server" > "$words" 2>&1; do # nothing tells when the server listens
@@ -50,6 +49,7 @@ for size; do
         [ "$tries" -le 50 ] || { cat "$words" >&2; fail "$program reaches no server on $server by the provider $provider"; }
         sleep 0.1
     done
+    echo "# nearmetal iterations: $size $count"
     cat "$words"
 done
 echo '# nearmetal complete'

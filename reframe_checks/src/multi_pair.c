@@ -14,18 +14,21 @@
 #include "exchange.h"
 #include "mpi_program.h"
 
-enum { FIRST = 8, FACTOR = 8, TAG = 1, ACK = 2, MAX_WINDOW = 1024, MOST = 1 << 28 };
+enum { FIRST = 8, FACTOR = 8, TAG = 1, ACK = 2, MOST = 1 << 28 };
+
+/* Messages that are under way in a pair before an answer, and their bytes; windows at least. */
+enum { WINDOW = 64, VOLUME = 8 << 20, FEWEST = 2 };
 
 static struct {
-    long window, volume, iterations, max_bytes, stall_timeout;
+    long max_bytes, stall_timeout;
     double max_time;
-} method = {64, 8L << 20, 2, 2L << 20, 60, 0.1};
+} method = {2L << 20, 60, 0.1};
 
 /* This rank, the other one of its pair, the pair's number, and the side of the pair that it is. */
 static int rank, ranks, other, pair, side;
 static unsigned char *send_buffer, *receive_buffer;
-static MPI_Request requests[2 * MAX_WINDOW];
-static MPI_Status statuses[2 * MAX_WINDOW]; /* gcc warns of MPICH's MPI_STATUSES_IGNORE */
+static MPI_Request requests[2 * WINDOW];
+static MPI_Status statuses[2 * WINDOW]; /* gcc warns of MPICH's MPI_STATUSES_IGNORE */
 static MPI_Comm measured; /* the ranks of the pairs that send */
 static double sent_bytes;
 
@@ -34,11 +37,8 @@ static const char HELP[] =
     "Aggregate rate of messages between the ranks of two nodes, in 1, 2, 4, ... and N/2 pairs,\n"
     "8 B to 2 MiB in powers of eight, in one direction and in both.\n"
     "\n"
-    "  --window N          messages that are under way before an answer (default 64)\n"
-    "  --volume BYTES      but at most BYTES/size of them (default 8388608)\n"
-    "  --max-time SECONDS  aim to stay near this for each size, direction and number of pairs\n"
-    "                      (default 0.1)\n"
-    "  --min-iterations N  but never go below N windows (default 2)\n"
+    "  --max-time SECONDS  double the windows of a size until they take half of this (default "
+    "0.1)\n"
     "  --max-bytes BYTES   longest message (default 2097152)\n"
     "  --stall-timeout S   give up on the start of MPI after S seconds, and on a phase after S\n"
     "                      more than --max-time: another rank hangs (default 60)\n"
@@ -49,10 +49,7 @@ static const char HELP[] =
     "4 another rank does not answer.\n";
 
 static const struct number OPTIONS[] = {
-    {"window", 1, MAX_WINDOW, &method.window, NULL},
-    {"volume", 1, 1 << 30, &method.volume, NULL},
-    {"min-iterations", 1, 1e9, &method.iterations, NULL},
-    {"max-bytes", FIRST, 1 << 28, &method.max_bytes, NULL},
+    {"max-bytes", FIRST, VOLUME, &method.max_bytes, NULL},
     {"stall-timeout", 1, 1e6, &method.stall_timeout, NULL},
     {"max-time", 0.001, 1e6, NULL, &method.max_time},
     {0},
@@ -64,41 +61,37 @@ static void expect_progress(long size)
 }
 
 /* Pairs the k-th rank of the first node with the k-th of the second one, wherever the launcher
- * placed them; ranks on one node by halves. Whether each rank has another one. */
+ * placed them; ranks on one node by halves. Whether each rank has exactly one other. */
 static int find_other(void)
 {
-    enum { NAME = 256 };
-    if (ranks < 2) return 0;
-    char own[NAME] = "", *const hosts = calloc((size_t)ranks, NAME);
-    int *const ordered = malloc((size_t)ranks * sizeof *ordered), first = 0, placed = 0;
-    if (!hosts || !ordered) MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
-    gethostname(own, sizeof own - 1);
-    MPI_Allgather(own, NAME, MPI_CHAR, hosts, NAME, MPI_CHAR, MPI_COMM_WORLD);
-    const char *second = hosts;
-    for (int r = 0; r < ranks; r++) {
-        if (!strcmp(hosts + (long)r * NAME, hosts)) first++;
-        else second = hosts + (long)r * NAME;
+    MPI_Comm node;
+    int mine[2], members, partners = 0, *const all = malloc(2 * (size_t)ranks * sizeof *all);
+    if (!all) MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &mine[1]);
+    MPI_Comm_size(node, &members);
+    mine[0] = rank;
+    MPI_Bcast(mine, 1, MPI_INT, 0, node); /* its first rank stands for a node */
+    MPI_Comm_free(&node);
+    if (members == ranks && ranks > 1) {
+        mine[0] = rank / (ranks / 2);
+        mine[1] = rank % (ranks / 2);
     }
-    for (int node = 0; node < 2; node++)
-        for (int r = 0; r < ranks && placed < ranks; r++)
-            if (!strcmp(hosts + (long)r * NAME, node ? second : hosts)) ordered[placed++] = r;
-    const int pairs = ranks / 2, even = placed == ranks && (first == ranks || first == pairs);
-    for (int place = 0; place < placed; place++)
-        if (ordered[place] == rank) {
-            side = place >= pairs;
-            pair = place % pairs;
-            other = ordered[(place + pairs) % ranks];
+    MPI_Allgather(mine, 2, MPI_INT, all, 2, MPI_INT, MPI_COMM_WORLD);
+    for (int r = 0; r < ranks; r++)
+        if (all[2 * r] != mine[0] && all[2 * r + 1] == mine[1]) {
+            other = r;
+            partners++;
         }
-    free(hosts);
-    free(ordered);
-    return even && ranks % 2 == 0;
+    pair = mine[1];
+    side = mine[0] != all[0];
+    free(all);
+    int even = partners == 1;
+    MPI_Allreduce(MPI_IN_PLACE, &even, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return even;
 }
 
-static long window_of(long size)
-{
-    const long most = method.volume / size;
-    return most < 1 ? 1 : most < method.window ? most : method.window;
-}
+static long window_of(long size) { return size * WINDOW > VOLUME ? VOLUME / size : WINDOW; }
 
 /* Messages that are all under way at once, and the answer that all have arrived. */
 static void exchange(long size, int directions)
@@ -150,14 +143,12 @@ static void verify(long size)
 
 static void measure(long size, int directions, int pairs)
 {
-    long iterations = 1;
+    long iterations = FEWEST;
     double seconds;
-    while ((seconds = timed(size, directions, iterations)) < method.max_time / 10 &&
+    /* The first time that is long enough counts: those before it warm up. */
+    while ((seconds = timed(size, directions, iterations)) < method.max_time / 2 &&
            iterations < MOST)
         iterations *= 2;
-    if (seconds > 0) iterations = (long)((double)iterations * method.max_time / seconds);
-    if (iterations < method.iterations) iterations = method.iterations;
-    seconds = timed(size, directions, iterations);
     if (rank != 0) return;
     if (!(seconds > 0)) {
         complain("the clock stood still over %ld windows of %ld bytes; raise --max-time.",
@@ -212,20 +203,16 @@ int main(int argc, char **argv)
         MPI_Finalize();
         return status == HELP_GIVEN ? 0 : status;
     }
-    const long longest = method.max_bytes, most = method.volume > longest ? method.volume : longest;
-    send_buffer = allocate((size_t)longest, rank);
-    receive_buffer = allocate((size_t)most, rank);
+    send_buffer = allocate((size_t)method.max_bytes, rank);
+    receive_buffer = allocate(VOLUME, rank);
     print_program("multi_pair 1");
     if (rank == 0) {
-        printf(
-            "# nearmetal method: window=%ld volume=%ld min_iterations=%ld max_time=%g "
-            "max_bytes=%ld pairs=%d\n",
-            method.window, method.volume, method.iterations, method.max_time, method.max_bytes,
-            ranks / 2);
+        printf("# nearmetal method: max_time=%g max_bytes=%ld pairs=%d\n", method.max_time,
+               method.max_bytes, ranks / 2);
         printf("%10s %6s %10s %7s %11s %14s %14s\n", "#bytes", "pairs", "directions", "window",
                "windows", "t[sec]", "Gbits/sec");
     }
-    for (long size = FIRST; size <= longest; size *= FACTOR) verify(size);
+    for (long size = FIRST; size <= method.max_bytes; size *= FACTOR) verify(size);
     for (int pairs = 1; pairs < ranks / 2; pairs *= 2) rows += measure_all(pairs);
     rows += measure_all(ranks / 2);
     double all = 0;

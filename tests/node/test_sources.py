@@ -73,7 +73,7 @@ def test_multi_pair_measures_and_verifies(launch, mpi):
     (measured,) = parse_multi_pair(result.stdout)
     assert list(measured.gbps) == [(pairs, ways) for pairs in (1, 2, 3) for ways in (1, 2)]
     assert all(list(sizes) == [8, 64, 512, 4096] for sizes in measured.gbps.values())
-    assert measured.mmsg_per_s(3) > 0 and measured.peak_gbps(3, 2) > 0
+    assert measured.mmsg_per_s(3) > 0
 
 
 def test_multi_pair_notices_a_flipped_bit(tmp_path):
@@ -95,7 +95,7 @@ def test_multi_pair_does_not_wait_for_a_rank_that_hangs(programs):
 
 @pytest.mark.parametrize(
     "ranks, options, says",
-    [(1, [], "1 ranks started"), (3, [], "3 ranks started"), (2, ["--window", 0], "not '0'")],
+    [(1, [], "1 ranks started"), (3, [], "3 ranks started"), (2, ["--max-bytes", 0], "not '0'")],
 )
 def test_multi_pair_refuses_and_speaks_once(launch, ranks, options, says):
     result = launch("mpich", ranks, "multi_pair", *options)

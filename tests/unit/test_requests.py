@@ -61,7 +61,7 @@ ASKED = [
     (parse_collectives, "imb_collectives", BY_OPTIONS, command("Alltoall", "Allreduce", "Bcast", "Barrier", "-msglog", "3:20", "-time", 0.05, "-npmin", 1000000), {"msglog": "3:16", "time": 1}),  # noqa: E501
     (parse_stream, "stream", BY_OPTIONS, command("--ntimes", 10, "--threads", "1,2", "--elements", 16777216), {"ntimes": 40, "threads": "1,2,4", "elements": 1000}),  # noqa: E501
     (parse_noise, "osnoise", BY_OPTIONS, command("--seconds", 1), {"seconds": 10}),
-    (parse_multi_pair, "multi_pair", BY_OPTIONS, command("--max-time", 0.02, "--max-bytes", 2 << 20, "--window", 64), {"max-time": 1, "max-bytes": 65536, "window": 8}),  # noqa: E501
+    (parse_multi_pair, "multi_pair", BY_OPTIONS, command("--max-time", 0.02, "--max-bytes", 2 << 20), {"max-time": 1, "max-bytes": 65536}),  # noqa: E501
     (parse_eigen, "eigen", BY_OPTIONS, command("--side", 16, "--points", 32), {"side": 24, "points": 64}),  # noqa: E501
 ]  # fmt: skip
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from nearmetal.checks.parsing import ParseError, damaged, numbers
 from nearmetal.checks.parsing.output import Launch, Output, each_launch, hosts_of
 
-METHOD = "window volume min_iterations max_time max_bytes pairs"
+METHOD = "max_time max_bytes pairs"
 #: Columns of a row, and bytes of the shortest message.
 COLUMNS, SHORTEST = 7, 8
+#: Messages under way in a pair, and their bytes at most (src/multi_pair.c).
+WINDOW, VOLUME = 64, 8 << 20
 ONE_WAY, BOTH = 1, 2
 #: Number of pairs, and directions.
 Key = tuple[int, int]
@@ -24,10 +26,6 @@ class MultiPair(Launch):
     gbps: dict[Key, dict[int, float]] = field(default_factory=dict)
     #: Bytes that all ranks sent, the untimed ones among them.
     payload_bytes: int = 0
-
-    def peak_gbps(self, pairs: int, directions: int) -> float:
-        """Highest rate over all sizes, Gb/s."""
-        return max(self.gbps[pairs, directions].values())
 
     def mmsg_per_s(self, pairs: int) -> float:
         """Messages of the shortest size in one direction, 1e6 a second."""
@@ -86,10 +84,8 @@ def _add_row(run: MultiPair, words: list[str]) -> int:
     gbps = numbers.positive(words[6], f"the rate of {where}")
     numbers.decimals(words[5], 9, f"the time of {where}")
     numbers.decimals(words[6], 6, f"the rate of {where}")
-    if window != max(1, min(run.did["window"], run.did["volume"] // size)):
+    if window != min(WINDOW, VOLUME // size):
         raise damaged(f"{where} have a window of {window} messages")
-    if windows < run.did["min_iterations"]:
-        raise damaged(f"{where} have {windows} windows")
     sent = size * pairs * directions * window * windows
     of_bytes = sent * 8 / seconds / 1e9
     rounding = of_bytes * 0.5e-9 / seconds + 0.5e-6
