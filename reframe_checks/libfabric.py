@@ -1,7 +1,6 @@
 """libfabric between two nodes: the layer under MPI on EFA and Slingshot, which have no verbs."""
 
 import reframe as rfm
-from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.link import Link
@@ -79,10 +78,3 @@ class libfabric(Link, NearmetalCheck):
 
     def payload_bytes(self):
         return sum(run.payload_bytes for run in self.runs)
-
-    def check_transport(self):
-        local = self.transport in ("shared memory", "loopback")
-        if local and self.provider != WITHIN:
-            raise SanityError(
-                f"the messages went through {self.transport}, so they never left a node"
-            )

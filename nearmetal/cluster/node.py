@@ -120,11 +120,8 @@ def link_of(facts: Mapping[str, str]) -> Link:
             guessed = (("link_speed_gbps", why),)
             link = Link(device, "efa", "sriov", "efa", "unknown", "EFA", guessed=guessed)
             return _of_all(link, _alike(facts, device, port, ("driver",)))
-    # RoCE, in hardware or in software (Soft-RoCE), is over an interface. Slingshot has no verbs.
-    over = set()
-    for device, port in active:
-        if facts[f"ib.{device}.{port}.link_layer"] != "Slingshot":
-            over.add(facts.get(f"ib.{device}.{port}.netdev"))
+    # RoCE, in hardware or in software (Soft-RoCE), is over an interface.
+    over = {facts.get(f"ib.{device}.{port}.netdev") for device, port in active}
     # A bond sends through several, and programs through all interfaces of a fabric.
     alike = carriers
     if link.link_type in known()["fabrics"].values():
@@ -135,13 +132,11 @@ def link_of(facts: Mapping[str, str]) -> Link:
 
 def _alike(facts: Mapping[str, str], device: str, port: str, keys: tuple[str, ...]) -> int:
     """The number of active ports that have the same facts."""
-    count = 0
-    for other, its_port in ports(facts):
-        count += all(
-            facts.get(f"ib.{other}.{its_port}.{key}") == facts.get(f"ib.{device}.{port}.{key}")
-            for key in keys
-        )
-    return count
+
+    def of(device, port):
+        return [facts.get(f"ib.{device}.{port}.{key}") for key in keys]
+
+    return sum(of(*other) == of(device, port) for other in ports(facts))
 
 
 def _of_all(link: Link, nics: int) -> Link:
@@ -151,9 +146,9 @@ def _of_all(link: Link, nics: int) -> Link:
     speed, signalling = link.speed_gbps, link.signalling_gbps
     if isinstance(speed, (int, float)):
         speed *= nics
-    if signalling:
-        signalling *= nics
-    return replace(link, nics=nics, speed_gbps=speed, signalling_gbps=signalling)
+    return replace(
+        link, nics=nics, speed_gbps=speed, signalling_gbps=signalling and signalling * nics
+    )
 
 
 def _infiniband(facts: Mapping[str, str], device: str, port: str) -> Link:

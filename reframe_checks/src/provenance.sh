@@ -427,15 +427,9 @@ port_facts() { # DEVICE PORT DIRECTORY
     port_counters "$@"
     first_line "$3/state"
     case $value in unknown | *ACTIVE) active_ports=$((active_ports + 1)) ;; esac
-    if [ -d "$3/telemetry" ]; then # Slingshot
-        netdev=
-        for file in "$3"/net/*; do [ ! -e "$file" ] || netdev=${file##*/}; done
-        number_of "$3/net/$netdev/speed" # Mb/s
-        [ "$value" = unknown ] || value="$((value / 1000)) Gb/sec"
-        fact "ib.$1.$2.rate" "$value"
-        fact "ib.$1.$2.fw" unknown # that of its interface
+    if [ -d "$3/telemetry" ]; then # Slingshot, whose interface tells the rest
         fact "ib.$1.$2.link_layer" Slingshot
-        fact "ib.$1.$2.netdev" "$netdev"
+        for key in rate fw netdev; do fact "ib.$1.$2.$key" unknown; done
         return
     fi
     file_fact "ib.$1.$2.rate" "$3/rate"

@@ -78,10 +78,6 @@ for system in SYSTEMS.values():
     system["partitions"] = [p for p in system["partitions"] if "only_with" not in p]
 
 
-def provider_of(partition: dict) -> str:
-    return partition["extras"].get("libfabric_provider", "")
-
-
 def expected(system: dict) -> dict[str, bool]:
     """`CHECK @SYSTEM:PARTITION+ENVIRONMENT` -> whether it runs there."""
     own = {env["name"]: env.get("features") for env in system.get("environments", [])}
@@ -99,7 +95,6 @@ def expected(system: dict) -> dict[str, bool]:
         if not (feature in ("lammps", "gromacs") and "mpi" not in features[environ])
         for check, needs_two in [
             *CASES.get(feature, []),
-            *([("libfabric", True)] if feature == "serial" and provider_of(partition) else []),
             *(RDMA_CASES if feature == "serial" and partition["extras"].get("rdma") else []),
         ]
         if not (check == "affinity" and environ in IMAGES)

@@ -360,60 +360,46 @@ def test_efa_has_no_rate_in_the_kernel():
     assert node.hypervisor(facts) == ("nitro", "")
 
 
-def a_port(device: str, link_layer: str, **further) -> dict[str, str]:
-    facts = {"state": "4: ACTIVE", "link_layer": link_layer, "rate": "400 Gb/sec (4X NDR)"}
-    return {f"ib.{device}.1.{key}": value for key, value in {**facts, **further}.items()}
+def a_port(device: str, link_layer: str, driver: str, rate: str = "400 Gb/sec (4X NDR)", **more):
+    facts = {"state": "4: ACTIVE", "link_layer": link_layer, "rate": rate, "driver": driver, **more}
+    return {f"ib.{device}.1.{key}": value for key, value in facts.items()}
+
+
+def interface(name: str, driver: str, speed: int, lower: str = "none") -> dict[str, str]:
+    facts = {"driver": driver, "speed": str(speed), "lower": lower}
+    return {f"nic.{name}.{key}": value for key, value in facts.items()}
 
 
 def hsn(number: int) -> dict[str, str]:
     """Slingshot's interface and its device, as on Cray EX."""
-    name = f"hsn{number}"
-    facts = {"driver": "cxi_ss1", "speed": "200000", "lower": f"cxi{number}/1"}
-    interface = {f"nic.{name}.{key}": value for key, value in facts.items()}
-    return interface | a_port(f"cxi{number}", "Slingshot", rate="200 Gb/sec", netdev=name)
+    device = a_port(f"cxi{number}", "Slingshot", "unknown", "unknown", netdev="unknown")
+    return device | interface(f"hsn{number}", "cxi_ss1", 200000, f"cxi{number}/1")
 
 
-BARE = {"hypervisor": "none"}
-MLX5 = {"driver": "mlx5_core"}
+EDR = "100 Gb/sec (4X EDR)"
+RAILS = a_port("mlx5_0", "InfiniBand", "mlx5_core") | a_port("mlx5_1", "InfiniBand", "mlx5_core")
+#: Of another rate, and without a cable.
+RAILS |= a_port("mlx5_2", "InfiniBand", "mlx5_core", EDR)
+RAILS |= a_port("mlx5_3", "InfiniBand", "mlx5_core", state="1: DOWN")
+EFA = a_port("rdmap79s0", "Unspecified", "efa") | a_port("rdmap80s0", "Unspecified", "efa")
+IRDMA = interface("eth0", "ice", 100000) | a_port("irdma0", "Ethernet", "irdma", netdev="eth0")
+BOND = interface("bond0", "bond", 50000, "eth0,eth1") | {"default_nic": "bond0"}
+BOND |= interface("eth0", "bnxt_en", 25000) | interface("eth1", "bnxt_en", 25000)
 
 
 @pytest.mark.parametrize(
     ("facts", "link_type", "nics", "speed", "rdma"),
     [
-        (a_port("mlx5_0", "InfiniBand", **MLX5), "infiniband", 1, 400, True),
-        (
-            a_port("mlx5_0", "InfiniBand", **MLX5)
-            | a_port("mlx5_1", "InfiniBand", **MLX5)
-            # Another rate, and no cable.
-            | a_port("mlx5_2", "InfiniBand", rate="100 Gb/sec (4X EDR)", **MLX5)
-            | a_port("mlx5_3", "InfiniBand", state="1: DOWN", **MLX5),
-            *("infiniband", 2, 800, True),
-        ),
+        (RAILS, "infiniband", 2, 800, True),
         (hsn(0) | hsn(1) | hsn(2) | hsn(3), "slingshot", 4, 800, False),
-        (
-            a_port("hfi1_0", "InfiniBand", driver="hfi1", rate="100 Gb/sec (4X EDR)"),
-            *("omnipath", 1, 100, True),
-        ),
-        (
-            a_port("rdmap79s0", "Unspecified", driver="efa")
-            | a_port("rdmap80s0", "Unspecified", driver="efa"),
-            *("efa", 2, "unknown", False),
-        ),
-        (
-            {"nic.eth0.driver": "ice", "nic.eth0.speed": "100000"}
-            | a_port("irdma0", "Ethernet", driver="irdma", netdev="eth0"),
-            *("ethernet", 1, 100, True),
-        ),
-        (
-            {f"nic.{name}.driver": "bnxt_en" for name in ("eth0", "eth1")}
-            | {f"nic.{name}.speed": "25000" for name in ("eth0", "eth1")}
-            | {"nic.bond0.driver": "bond", "nic.bond0.lower": "eth0,eth1", "default_nic": "bond0"},
-            *("ethernet", 2, 50, False),
-        ),
+        (a_port("hfi1_0", "InfiniBand", "hfi1", EDR), "omnipath", 1, 100, True),
+        (EFA, "efa", 2, "unknown", False),
+        (IRDMA, "ethernet", 1, 100, True),
+        (BOND, "ethernet", 2, 50, False),
     ],
 )
 def test_all_nics_like_the_link_count(facts, link_type, nics, speed, rdma):
-    link = node.link_of(BARE | facts)
+    link = node.link_of({"hypervisor": "none"} | facts)
     assert (link.link_type, link.nics, link.speed_gbps, link.rdma) == (link_type, nics, speed, rdma)
 
 

@@ -284,7 +284,6 @@ def test_a_pair_of_processes_may_have_one_of_several_nics(values, extras, name):
         ({}, 2, ""),
         ({"bandwidth_1": 380.0, "busiest_nic": 100.0}, 1, ""),
         ({"bandwidth_8": 830.0}, 2, "pairs_within_the_link"),
-        ({"bidirectional_8": 1700.0}, 2, "both_directions_within_the_link"),
         ({"bidirectional_1": 80.0}, 2, "both_directions_beside_one"),
         ({"bandwidth_8": 90.0}, 2, "pairs_beside_one"),
         ({"nic_bytes": 40.0}, 2, "nics_carried_all"),

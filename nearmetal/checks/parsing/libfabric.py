@@ -10,8 +10,8 @@ from nearmetal.checks.parsing.output import END, Launch, Output, each_launch, wo
 
 #: Columns of the table of each program.
 HEADS = {
-    "fi_pingpong": "bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec".split(),
-    "fi_rdm_tagged_pingpong": "bytes iters total time MB/sec usec/xfer Mxfers/sec".split(),
+    "fi_pingpong": "bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec",
+    "fi_rdm_tagged_pingpong": "bytes iters total time MB/sec usec/xfer Mxfers/sec",
 }
 #: Size and round trips, which the programs print as `64k` and `1k`.
 NEXT = re.compile(r"# nearmetal iterations: (\d{1,12}) (\d{1,12})", re.ASCII)
@@ -35,8 +35,8 @@ def parse_libfabric(output: Output) -> Libfabric:
     """
     facts = output.facts("method")
     method = words_of(facts["method"], "the method of libfabric.sh", "program provider iterations")
-    head = HEADS.get(method["program"])
-    if head is None:
+    columns = HEADS.get(method["program"])
+    if columns is None:
         raise damaged(f"{method['program']!r} is no program of libfabric.sh")
     run = Libfabric(facts, dict(method))
     size, left = 0, False
@@ -48,9 +48,9 @@ def parse_libfabric(output: Output) -> Libfabric:
             run.payload_bytes += 2 * size * int(match[2])
         elif re.match(r"\d", line):
             words = line.split()
-            if not left or len(words) != len(head):
+            if not left or len(words) != len(columns.split()):
                 raise foreign(line, method["program"])
-            _add_row(run, size, dict(zip(head, words)))
+            _add_row(run, size, dict(zip(columns.split(), words)))
             left = False
     if left or not size:
         raise cut_off(f"{method['program']} has no row of {size} bytes")

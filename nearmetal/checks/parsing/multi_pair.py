@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
 from dataclasses import dataclass, field
 
 from nearmetal.checks.parsing import ParseError, damaged, numbers
@@ -11,6 +11,7 @@ from nearmetal.checks.parsing.output import Launch, Output, each_launch, hosts_o
 METHOD = "max_time max_bytes pairs"
 #: Columns of a row, and bytes of the shortest message.
 COLUMNS, SHORTEST = 7, 8
+SIZES = [SHORTEST * 8**power for power in range(8)]
 #: Messages under way in a pair, and their bytes at most (src/multi_pair.c).
 WINDOW, VOLUME = 64, 8 << 20
 ONE_WAY, BOTH = 1, 2
@@ -26,6 +27,9 @@ class MultiPair(Launch):
     gbps: dict[Key, dict[int, float]] = field(default_factory=dict)
     #: Bytes that all ranks sent, the untimed ones among them.
     payload_bytes: int = 0
+    #: Bytes that the NICs sent in percent of it, and the busiest one's part; 0: not known.
+    nic_percent: float = 0
+    busiest_percent: float = 0
 
     def mmsg_per_s(self, pairs: int) -> float:
         """Messages of the shortest size in one direction, 1e6 a second."""
@@ -54,7 +58,10 @@ def parse_multi_pair(output: Output) -> MultiPair:
         if words and not words[0].startswith("#"):
             timed += _add_row(run, words)
             rows += 1
-    wanted = list(_wanted(pairs, int(did["max_bytes"])))
+    wanted = []
+    for count, ways in itertools.product(doubling(pairs), (ONE_WAY, BOTH)):
+        sizes = [size for size in SIZES if size <= did["max_bytes"]]
+        wanted += [(count, ways, size) for size in sizes]
     measured = [(*key, size) for key, sizes in run.gbps.items() for size in sizes]
     if measured != wanted or facts["verified"] != f"rows={len(wanted)}" or rows != len(wanted):
         raise damaged(f"{rows} rows of multi_pair instead of {len(wanted)}")
@@ -62,16 +69,6 @@ def parse_multi_pair(output: Output) -> MultiPair:
     if run.payload_bytes < timed:
         raise damaged(f"multi_pair timed {timed} bytes, but sent {run.payload_bytes}")
     return run
-
-
-def _wanted(pairs: int, longest: int) -> Iterator[tuple[int, int, int]]:
-    """Number of pairs, directions and size of each row."""
-    for count in doubling(pairs):
-        for directions in (ONE_WAY, BOTH):
-            size = SHORTEST
-            while size <= longest:
-                yield count, directions, size
-                size *= 8
 
 
 def _add_row(run: MultiPair, words: list[str]) -> int:
@@ -90,8 +87,5 @@ def _add_row(run: MultiPair, words: list[str]) -> int:
     of_bytes = sent * 8 / seconds / 1e9
     rounding = of_bytes * 0.5e-9 / seconds + 0.5e-6
     numbers.agree(f"the rate of {where}", gbps, of_bytes, rounding)
-    of_pairs = run.gbps.setdefault((pairs, directions), {})
-    if size in of_pairs:
-        raise damaged(f"{where} are in the table twice")
-    of_pairs[size] = of_bytes
+    run.gbps.setdefault((pairs, directions), {})[size] = of_bytes
     return sent

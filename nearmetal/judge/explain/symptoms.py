@@ -324,10 +324,7 @@ def _comparable(then: Mapping[str, str], case: Case) -> dict[str, str]:
 
 
 def _settings(fact: str, then: str, now: str) -> dict[str, tuple[str, str]]:
-    """Variables of the environment that differ: {mpi_settings.NAME: (then, now)}.
-
-    :arg fact: one of SETTINGS.
-    """
+    """Variables of the environment that differ: {mpi_settings.NAME: (then, now)}."""
     before, after = _variables(then), _variables(now)
     changed = {}
     for name in sorted({*before, *after}):
