@@ -27,6 +27,7 @@ TEXTS = {
     NUMBERS: ("1,4", "1,2"),
     MESSAGE_SIZES: ("1,1024,65536", "1024,65536"),
     r"^[\w.-]+(/\d+)?$": ("mlx5_0", "mlx5_1/1"),
+    r"^[\w;-]+$": ("efa", "cxi"),
     "^/": (str(CHECKOUT / "README.md"), str(CHECKOUT / "LICENSE")),
 }
 #: What follows from something else: a parameter, the input, the pairs of a duet.
@@ -111,6 +112,7 @@ def settle(directory: Path, extras: dict, environ_extras: dict, *arguments: str)
                     "link_speed_gbps": 10,
                     "hypervisor": "none",
                     "rdma": True,
+                    "libfabric_provider": "tcp",
                     "no_baseline": "it is new",
                     "cores_per_node": 4,
                     **extras,
