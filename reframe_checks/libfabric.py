@@ -18,7 +18,7 @@ class libfabric(Link, NearmetalCheck):
     Omni-Path builds on.
 
     Method: `fi_pingpong` of libfabric over reliable datagrams (FI_EP_RDM), one size a run. The time
-    is half of the round trip. `-S libfabric.program=fi_rdm_tagged_pingpong` runs that of fabtests,
+    is half of the round trip. `-S libfabric.tool=fi_rdm_tagged_pingpong` runs that of fabtests,
     whose messages are tagged as MPI's are.
 
     Why: `rdma` measures what has verbs. EFA and Slingshot are reached by providers of libfabric.
@@ -38,8 +38,8 @@ class libfabric(Link, NearmetalCheck):
         pattern=r"^[\w;-]+$",
         meaning="a provider that `fi_info` lists",
     )
-    #: The program. :values: `fi_pingpong`, `fi_rdm_tagged_pingpong`
-    program = setting(str, "fi_pingpong", choices=tuple(HEADS))
+    #: The ping-pong. :values: `fi_pingpong`, `fi_rdm_tagged_pingpong`
+    tool = setting(str, "fi_pingpong", choices=tuple(HEADS))
     #: Message sizes in bytes, separated by commas, with 1024 and 65536. :type: str
     sizes = setting(
         str,
@@ -64,7 +64,7 @@ class libfabric(Link, NearmetalCheck):
         self.run_script("sh libfabric.sh")
 
     def launches(self):
-        options = [self.program, self.provider, self.iterations, *self.sizes.split(",")]
+        options = [self.tool, self.provider, self.iterations, *self.sizes.split(",")]
         return [Launch(options=options)]
 
     def read_output(self, text):
