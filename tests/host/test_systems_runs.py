@@ -119,5 +119,5 @@ def test_the_papers_cluster_on_ec2_lists_every_check_that_a_document_needs():
     assert {check for check, _, _ in cases} == {
         *("pingpong", "collectives", "npb", "npb_mz", "launch", "affinity", "tcp", "osnoise"),
         *("stream", "stream_numa", "hpcc", "hpcg", "eigen", "lammps", "nwchem", "gromacs"),
-        "namd",
+        *("namd", "multi_pair"),
     }
