@@ -37,8 +37,8 @@ NO_NAME = re.compile(r".*[:/]|-{3,}.*-{3,}|import \w+|_mlstatus = .*|os\.environ
 COMPILERS = (
     r"(?:/(?:gcc|gnu|ge|intel|oneapi|aocc|nvhpc|nvidia|pgi|clang|llvm|cce)[\w.+-]*(?:/64)?)*"
 )
-#: What may follow a name: `/5.0.3`, `@5.0.3`, `-5.0.3-gcc-13`, `/gcc/64/4.1.5`.
-VERSION = COMPILERS + r"(?:[/@-]v?\d.*)?"
+#: What may follow a name: `/5.0.3`, `@5.0.3`, `-5.0.3-gcc-13`, `_2021.4.0`, `/gcc/64/4.1.5`.
+VERSION = COMPILERS + r"(?:[/@_-]v?\d.*)?"
 #: A directory before a name that says whose module it is: `hdf5/openmpi/1.14` is HDF5.
 OTHERS = r"(?!(?:.*/)?(?:p?hdf\d?|p?netcdf|fftw|boost|petsc|slepc|scalapack|hypre|mumps)[^/]*/)"
 NEEDS = "You will need to load all module(s) on any one of the lines below"

@@ -251,12 +251,12 @@ def outputs(stage: Path, since: float) -> dict[str, str]:
 
 
 @functools.cache
-def causes() -> list[tuple[re.Pattern, str, str]]:
-    """Pattern of a failed job's words, what is missing, and the fix."""
+def causes() -> list[tuple[re.Pattern, str, str, bool]]:
+    """Pattern of a failed job's words, what is missing, the fix, and whether it is a symptom."""
     rows = []
     for row in documents.read(CAUSES):
         pattern = re.compile("|".join(row["words"]), re.IGNORECASE)
-        rows.append((pattern, row["what"], row["fix"]))
+        rows.append((pattern, row["what"], row["fix"], row.get("symptom", False)))
     return rows
 
 
@@ -264,15 +264,21 @@ def explained(text: str) -> tuple[str, str] | None:
     """What is missing and the fix, by what a failed case wrote; None if no rule knows it.
 
     The first line that a rule knows counts: what follows a failure is often its consequence.
+    A symptom, such as processes that are alone, counts where no line names its cause.
     """
+    symptom = None
     for line in failures.without_consequences(text).splitlines():
-        for pattern, what, fix in causes():
+        for pattern, what, fix, is_symptom in causes():
             if match := pattern.search(line):
                 groups = {name: value or "" for name, value in match.groupdict().items()}
-                return what.format(**groups), fix
+                found = what.format(**groups).rstrip(), fix
+                if not is_symptom:
+                    return found
+                symptom = symptom or found
+                break
         if refused := _refused(line):
             return refused
-    return None
+    return symptom
 
 
 def _refused(line: str) -> tuple[str, str] | None:

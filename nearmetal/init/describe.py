@@ -232,6 +232,9 @@ class _Description:
         alone = [each.name for each in environments if not srun_starts(self.cluster, each)]
         if alone:
             launcher = "mpirun"
+            # That of Intel MPI binds by options of its own.
+            if alone == [each.name for each in environments if each.name != "gnu"] == ["intelmpi"]:
+                launcher = "mpirun-intelmpi"
             guess = f"{origin}: srun has no type that starts {', '.join(alone)}"
         self.lines.add(4, "launcher", launcher, origin, guess)
 

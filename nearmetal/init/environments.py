@@ -174,18 +174,17 @@ class _Finder:
 
     def _add_pmi_library(self, environment: Environment) -> None:
         """Add the library by which Intel MPI speaks with srun."""
-        pairs, _, guess = environment.differs["env_vars"]
+        pairs, origin, guess = environment.differs["env_vars"]
         # By PMIx, Intel MPI needs no library of Slurm.
         if ["SLURM_MPI_TYPE", "pmi2"] not in pairs:
             return
-        origin = ""
-        if self.somewhere is not NOWHERE:
-            origin = f"{self.somewhere.origin}: libpmi2.so"
         path = self.somewhere.facts.get("library.pmi2", "none")
         if path in node.NONE:
-            path = "libpmi2.so"
-            guess = guess or "Slurm's libpmi2.so was not found on a node: write its path"
-        pairs = [*pairs, ["I_MPI_PMI_LIBRARY", path]]
+            # Some distributions have none, and a path that is not there leaves each process alone.
+            guess = guess or "no libpmi2.so on a node: Intel MPI then speaks PMI-1 itself"
+        else:
+            pairs = [*pairs, ["I_MPI_PMI_LIBRARY", path]]
+            origin = f"{self.somewhere.origin}: libpmi2.so"
         environment.differs["env_vars"] = Value(pairs, origin, guess)
 
     def _choose_mpi_type(self, environment: Environment, common: Mapping) -> None:

@@ -80,7 +80,7 @@ SRUN = {
     "core": ["--cpu-bind=cores"],
     "numa": ["--cpu-bind=ldoms"],
 }
-#: Open MPI's, PRRTE's and MPICH's launchers all know it, and so does that of Intel MPI.
+#: Open MPI's, PRRTE's and MPICH's launchers all know it. Intel MPI's takes it and ignores it.
 MPI = {binding: ["--bind-to", binding] for binding in ("none", "core", "numa")}
 INTEL = {
     "none": ["-genv", "I_MPI_PIN", "off"],

@@ -295,8 +295,19 @@ def test_a_line_that_names_no_module_is_reported(line):
         ("gcc", "GCC/12.3.0"),
         ("intelmpi", "impi/2021.9.0-intel-compilers-2023.1.0"),
         ("intelmpi", "intel-oneapi-mpi/2021.13"),
+        ("intelmpi", "intelmpi"),  # ParallelCluster
+        ("intelmpi", "mpi/impi_2021.4.0"),  # Azure's HPC images, as the next two
+        ("mvapich", "mpi/mvapich2-2.3.6"),
+        ("hpcx", "mpi/hpcx-v2.9.0"),
+        ("intelmpi", "intel-mpi/2021.4.0"),  # ECMWF, as the next
+        ("hpcx", "hpcx-openmpi/2.9.0"),
+        ("intelmpi", "mpi/2021.11"),  # oneAPI's own directory of modules
+        ("mvapich", "mpi/mvapich2-2.3.5_gcc_10.2_slurm22"),  # Brown
+        ("mvapich", "mvapich/3.0"),  # Ohio Supercomputer Center
+        ("mvapich", "mvapich2-gdr/2.3.7"),
         ("mvapich", "mvapich2/2.3.7"),
         ("hpcx", "hpcx-ompi/2.18"),
+        ("mpich", "cray-mpich-ucx/8.1.28"),
         ("other_mpi", "spectrum-mpi/10.4"),
     ],
 )
@@ -313,6 +324,9 @@ def test_software_is_recognized_by_the_names_that_sites_use(kind, name):
         "mpi4py/3.1",
         "gdb",
         "hdf5/openmpi/1.14",
+        "cray-mpich-abi/8.1.28",
+        "cray-mpixlate/1.0.3",
+        "libfabric-aws/1.16.0~amzn3.0",
         "libs/fftw3/openmpi/gcc/3.3.10",
     ],
 )

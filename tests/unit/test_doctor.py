@@ -384,6 +384,39 @@ WORDS = {
         "SLURM_MPI_TYPE",
     ),
     "ERROR: Unable to locate a modulefile for 'openmpi/9'": ("no module openmpi/9", "modules"),
+    # Of reports on GitHub: JCSDA-internal/soca 682, pmodels/mpich 6336 and 6612, flux-framework's
+    # flux-core 5976 and flux-coral2 125, open-mpi/ompi 11669, openucx/ucx 5284, openpmix/openpmix
+    # 3731; of MVAPICH2's source; and of Intel MPI as it runs without its libraries.
+    "MPI startup(): PMI server not found. Please set I_MPI_PMI_LIBRARY variable if it is not a "
+    "singleton case.": ("Intel MPI does not find Slurm's library", "libpmi2.so"),
+    "Component: shmem2": ("older PMIx than srun", "launcher: mpirun"),
+    "MPI startup(): Error: Could not open /opt/slurm/lib/libpmi2.so": (
+        "library of PMI (/opt/slurm/lib/libpmi2.so)",
+        "I_MPI_PMI_LIBRARY",
+    ),
+    "MPIDI_OFI_mpi_init_hook(1579): ": ("no provider", "FI_PROVIDER"),
+    "MPIDI_OFI_mpi_init_hook(1061): OFI addrinfo() failed (ofi_init.c:1061:No data available)": (
+        "no provider for the node's NIC (addrinfo)",
+        "FI_PROVIDER",
+    ),
+    "find_provider(170).........: OFI fi_getinfo() failure": ("(fi_getinfo)", "FI_PROVIDER"),
+    "find_provider(2683)..........: OFI fi_getinfo() failed (ofi_init.c:2683:find_provider)": (
+        "(fi_getinfo)",
+        "FI_PROVIDER",
+    ),
+    "MPIDI_OFI_mpi_init_hook(599): OFI fi_open domain failed (ofi_init.c:599:Invalid argument)": (
+        "(fi_open)",
+        "craype-network-ofi",
+    ),
+    "4: Fri Feb  9 07:12:51 2024: [PE_4]:_pmi_mmap_init:Failed to setup PMI mmap.": (
+        "Cray's PMI",
+        "cray_shasta",
+    ),
+    "MPIR_pmi_init(110)...: PMI_Init returned 1": ("each process is alone", "SLURM_MPI_TYPE"),
+    "PMII_singinit: execv failed: No such file or directory": ("is alone", "SLURM_MPI_TYPE"),
+    "MPIDI_CH3_Init(84): No active HCAs found on the system!!! 0": ("InfiniBand", "MVAPICH"),
+    "[cn557:1724353] PML ucx cannot be selected": ("no transport for messages ucx", "ucx_info -d"),
+    "No components were able to be opened in the pml framework.": ("no transport", "OMPI_MCA_pml"),
     'The following module(s) are unknown: "foo/1"': ("no module foo/1", "modules"),
     "These module(s) exist but cannot be loaded as requested": ("another one", "module spider"),
     "could not find a sane TMod4 installation": ("TMod4", "modules_system"),
@@ -489,6 +522,13 @@ WORDS = {
 def test_a_failed_case_lacks_what_its_words_say(words):
     found = smoke.explained(f"some line\n{words}\nanother line")
     assert found and [part in text for part, text in zip(WORDS[words], found)] == [True, True]
+
+
+def test_the_cause_of_a_symptom_counts():
+    """The check fails by its own words, and the library has named the reason."""
+    alone = "launch: 1 process(es) instead of 2 know of each other"
+    cause = "MPI startup(): PMI server not found. Please set I_MPI_PMI_LIBRARY variable"
+    assert "I_MPI_PMI_LIBRARY" in smoke.explained(f"{alone}\n{cause}")[1]
 
 
 def test_where_srun_speaks_pmi2_alone_another_launcher_is_the_fix(doctor):

@@ -224,6 +224,8 @@ def test_the_version_of_a_jdk(name, version):
         ("openmpi/gcc/64/4.1.5", "none pmi2", "srun"),
         ("OpenMPI/4.1.5-GCC-12.3.0", "none", "mpirun"),
         ("mpich/4.2", "none", "mpirun"),
+        ("intelmpi/2021.19", "none", "mpirun-intelmpi"),
+        ("intelmpi/2021.19", "none pmi2", "srun"),
         ("cray-mpich/8.1.29", "none cray_shasta", "srun"),
         ("gcc/12.2.0", "none", "srun"),
         ("mpich/4.2", "", "srun"),
@@ -240,8 +242,8 @@ def test_mpirun_is_guessed_where_srun_cannot_start_the_library(
     assert partition["launcher"] == launcher
     [line] = re.findall(r"launcher: .*", (init.directory / "mine.yaml").read_text())
     named = "srun has no type that starts " + module.lower().replace("-", "/").split("/")[0]
-    assert ("guessed" in line) == (launcher == "mpirun" or not types)
-    assert (named in line) == (launcher == "mpirun")
+    assert ("guessed" in line) == (launcher != "srun" or not types)
+    assert (named in line) == (launcher != "srun")
 
 
 def test_cray_mpich_has_crays_wrappers_and_pmi():
@@ -467,8 +469,8 @@ def test_every_case_has_a_limit_of_time_in_the_queue(init):
 @pytest.mark.parametrize(
     ("module", "name", "variables"),
     [
-        ("impi/2021.9.0", "intelmpi", {"I_MPI_PMI_LIBRARY": "libpmi2.so"}),
-        ("mvapich2/2.3.7", "mvapich", {}),
+        ("impi/2021.9.0", "intelmpi", {}),
+        ("mvapich2/2.3.7", "mvapich", {"MV2_ENABLE_AFFINITY": "0"}),
     ],
 )
 def test_other_mpi_libraries_are_described_whole(
@@ -484,6 +486,56 @@ def test_other_mpi_libraries_are_described_whole(
     [partition] = system["partitions"]
     assert name in partition["environs"] and partition["features"] == ["mpi"]
     assert partition["launcher"] == "srun"
+
+
+#: Source of a published `module avail` -> its names, types of `srun --mpi=list` (of the source,
+#: else usual ones), and each environment's module and type.
+PUBLISHED = {
+    "docs.aws.amazon.com/parallelcluster intelmpi-v3; open-mpi/ompi pull 11746": (
+        "dot libfabric-aws/1.16.0~amzn3.0 module-git modules null openmpi/4.1.4 use.own intelmpi",
+        "cray_shasta none pmi2 pmix pmix_v3",
+        {"openmpi": ("openmpi/4.1.4", "pmix"), "intelmpi": ("intelmpi", "pmi2")},
+    ),
+    "Azure's HPC image, in a lab of MicrosoftLearning": (
+        """amd/aocl amd/aocl-2.2-4 gcc-9.2.0 mpi/hpcx mpi/hpcx-v2.9.0 mpi/impi mpi/impi-2021
+        mpi/impi_2018.4.274 mpi/impi_2021.4.0 mpi/mvapich2 mpi/mvapich2-2.3.6 mpi/openmpi
+        mpi/openmpi-4.1.1 use.own""",
+        "none pmi2 pmix",
+        {
+            "openmpi": ("mpi/openmpi-4.1.1", "pmix"),
+            "intelmpi": ("mpi/impi_2021.4.0", "pmi2"),
+            "mvapich": ("mpi/mvapich2-2.3.6", "pmi2"),
+            "hpcx": ("mpi/hpcx-v2.9.0", "pmix"),
+        },
+    ),
+    "confluence.ecmwf.int eRhbDg": (
+        "gcc/8.5.0 prgenv/gnu hpcx-openmpi/2.9.0 intel/2021.4.0 intel-mpi/2021.4.0",
+        "none pmi2 pmix",
+        {"hpcx": ("hpcx-openmpi/2.9.0", "pmix"), "intelmpi": ("intel-mpi/2021.4.0", "pmi2")},
+    ),
+    "a Cray EX with Slingshot 11": (
+        """cray-hdf5-parallel/1.12.2.9 cray-mpixlate/1.0.3 cray-mpich-abi/8.1.28
+        cray-mpich/8.1.28 cray-libsci/23.12.5 craype-network-ofi PrgEnv-gnu/8.5.0""",
+        "none cray_shasta pmi2",
+        {"mpich": ("cray-mpich/8.1.28", "cray_shasta")},
+    ),
+}
+
+
+@pytest.mark.parametrize("source", PUBLISHED)
+def test_published_lists_of_modules_become_environments(source):
+    listed, types, expected = PUBLISHED[source]
+    software = modules.of_kinds([Available(name) for name in listed.split()])
+    cluster = a_cluster(software=software, mpi_types=types.split())
+    somewhere = Inspected("n1", {"command.gcc": "/usr/bin/gcc"}, "srun")
+    found = {}
+    for one in environments_of(cluster, COMMON, somewhere):
+        if one.name != "gnu":
+            usual = (COMMON.get(one.name, {}).get("env_vars"),)
+            variables = dict(one.differs.get("env_vars", usual)[0])
+            [module] = one.differs["modules"].value
+            found[one.name] = (module, variables["SLURM_MPI_TYPE"])
+    assert found == expected
 
 
 def test_the_library_of_slurms_pmi_is_that_of_a_node():
