@@ -16,6 +16,8 @@ from pcluster.aws.common import Cache
 
 #: Regions in which AWS has instances.
 REGIONS = set(boto3.Session().get_available_regions("ec2"))
+#: Architecture -> an image of Moto's.
+IMAGES = {"x86_64": "ubuntu/images/hvm-ssd/*", "arm64": "al2022-ami-*"}
 #: Key of the configuration -> function of the substitutes and its value, which gives the new value.
 STAND_INS = {
     "SubnetId": lambda names, value: names["subnet"],
@@ -95,7 +97,9 @@ def stand_in(ec2, document: dict, zone: str) -> tuple[dict, str]:
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="172.31.240.0/20", AvailabilityZone=zone)[
         "Subnet"
     ]["SubnetId"]
-    wanted = {"architecture": "x86_64", "name": "ubuntu/images/hvm-ssd/*"}
+    head = instance_type(ec2, document["HeadNode"]["InstanceType"])
+    architecture = head["ProcessorInfo"]["SupportedArchitectures"][-1]  # i386 is before x86_64
+    wanted = {"architecture": architecture, "name": IMAGES[architecture]}
     filters = [{"Name": name, "Values": [value]} for name, value in wanted.items()]
     image = ec2.describe_images(Filters=filters)["Images"][0]["ImageId"]
     names = {"subnet": subnet, "image": image}

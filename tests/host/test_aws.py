@@ -185,6 +185,66 @@ def test_what_is_wrong_is_named_with_its_line_and_the_fix(said, name):
     assert said[name].endswith("to correct")
 
 
+#: ParallelCluster wants the architecture of the head node on all others; hpc7g is in few zones.
+ARM = (("m5.large", "m7g.large"), ("us-east-2", "us-east-1"))
+TYPE = re.compile(r"# +(\S+\d[a-z]+\.\d+xlarge) +(\d+) +(\d+) +(\d+) +(\S.*)")
+SYSTEM = (CHECKOUT / "site-config" / "systems" / "ec2.yaml").read_text()
+
+
+def other_type(directory, row: tuple[str, ...]) -> tuple[str, ...]:
+    """Options for copies of both files with the queue `efa` alone, of another instance type.
+
+    :arg row: of the comment in ec2.yaml.
+    """
+    name, gbps, cores, memory, cpu = row
+    document, system = yaml.safe_load(TEXT), yaml.safe_load(SYSTEM)
+    queues, partitions = document["Scheduling"]["SlurmQueues"], system["partitions"]
+    document["Scheduling"]["SlurmQueues"] = [queue for queue in queues if queue["Name"] == "efa"]
+    system["partitions"] = [one for one in partitions if one["name"] == "efa"]
+    system["partitions"][0]["extras"] |= {
+        "instance_type": name,
+        "link_speed_gbps": int(gbps),
+        "cores_per_node": int(cores),
+        "memory_gb": int(memory),
+    }
+    text = yaml.safe_dump(document).replace("hpc7a.96xlarge", name)
+    if "Graviton" in cpu:
+        for old, new in ARM:
+            text = text.replace(old, new)
+    (directory / f"{name}.yaml").write_text(text)
+    (directory / f"{name}-system.yaml").write_text(yaml.safe_dump(system))
+    return ("--system", directory / f"{name}-system.yaml", directory / f"{name}.yaml")
+
+
+@pytest.mark.whole
+def test_the_other_instance_types_are_as_ec2_describes_them(tmp_path):
+    rows = [
+        match.groups()
+        for match in map(TYPE.fullmatch, map(str.strip, SYSTEM.splitlines()))
+        if match
+    ]
+    assert {row[0].partition(".")[0] for row in rows} == {"hpc8a", "hpc6a", "hpc7g", "c7gn"}
+    for row in rows:
+        done = check(*other_type(tmp_path, row))
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.whole
+def test_every_system_of_node_sh_is_one_of_parallelclusters(tmp_path):
+    files = []
+    for system in DISTRIBUTIONS:
+        files.append(tmp_path / system)
+        image = "\n  CustomAmi: ami-0youramiwithoutvf" if system.startswith("rocky") else ""
+        files[-1].write_text(TEXT.replace("Os: ubuntu2404", f"Os: {system}{image}"))
+    done = check(*files)
+    assert done.returncode == 0, done.stdout
+    files[0].write_text(TEXT.replace("Os: ubuntu2404", "Os: alinux2"))
+    done = check(files[0])
+    known = set(re.search("Must be one of: ([^.]*)", done.stdout)[1].split(", "))
+    assert done.returncode == 1 and known == DISTRIBUTIONS.keys()
+    assert all(f"`{system}`" in README for system in DISTRIBUTIONS)
+
+
 def walk(value, key=None):
     """Every pair of a key and its value; an item of a list has the list's key."""
     yield key, value
@@ -251,18 +311,66 @@ def test_the_readme_says_what_the_files_are():
     assert len(README.splitlines()) <= 80
 
 
-def run_node_sh(tmp_path, tools) -> subprocess.CompletedProcess:
-    """node.sh where packages are installed by stand-ins that only write down what they were
-    told."""
-    commands = tmp_path / "bin"
-    commands.mkdir()
-    for name in ["apt-get", "add-apt-repository", *tools]:
-        (commands / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/told\n')
-        (commands / name).chmod(stat.S_IRWXU)
-    for name in (
-        "mkdir",
-        "ln",
-    ):  # and nothing else of this machine, which may have an MPICH of its own
+TOOLS = ["mpicc", "mpicxx", "mpifort", "mpirun", "mpiexec"]
+APT = "gcc g++ gfortran make git python3-venv environment-modules ethtool hwloc-nox numactl pkgconf"
+APT += " software-properties-common openjdk-25-jdk-headless qperf apptainer mpich libmpich-dev"
+APT += " libmpj-java"
+DNF = "gcc gcc-c++ gcc-gfortran make git environment-modules ethtool hwloc numactl python3.12 qperf"
+DNF += " pkgconf-pkg-config"
+RED_HAT = f"{DNF} apptainer mpich mpich-devel java-25-openjdk-devel gcc-toolset-14-gcc"
+RED_HAT += " gcc-toolset-14-gcc-c++ gcc-toolset-14-gcc-gfortran"
+EPEL = "https://dl.fedoraproject.org/pub/epel/epel-release-latest-{}.noarch.rpm"
+GCC14 = "gcc-14 g++-14 gfortran-14"
+AMAZON = f"{DNF} gcc14 gcc14-c++ gcc14-gfortran java-25-amazon-corretto-devel spal-release"
+#: Os of ParallelCluster -> VERSION_ID, packages that the stand-in of its package manager has, and
+#: what it lacks. Amazon's has as little as it may, so that nothing lacking ends a node.
+DISTRIBUTIONS = {
+    "ubuntu2404": ("24.04", f"{APT} {GCC14}", []),
+    "ubuntu2204": ("22.04", APT, ["GCC 14"]),
+    "rocky8": ("8.10", f"{RED_HAT} epel-release", ["MPJ Express"]),
+    "rocky9": ("9.6", f"{RED_HAT} epel-release", ["MPJ Express"]),
+    "rhel8": ("8.10", f"{RED_HAT} {EPEL.format(8)}", ["MPJ Express"]),
+    "rhel9": ("9.6", f"{RED_HAT} {EPEL.format(9)}", ["MPJ Express"]),
+    "alinux2023": ("2023", AMAZON, ["Apptainer", "MPICH", "MPJ Express"]),
+}
+#: Refuses unknown packages as dnf does, and writes down what it was told.
+MANAGER = """#!/bin/sh
+echo "${{0##*/}} $*" >> {told}
+for word; do
+    case $word in -* | DPkg* | install | update) continue ;; esac
+    case " {packages} " in *" $word "*) continue ;; esac
+    echo "Error: Unable to find a match: $word"
+    exit 1
+done
+"""
+
+
+def run_node_sh(tmp_path, system: str, lacking: str = "") -> subprocess.CompletedProcess:
+    """node.sh with a stand-in of a distribution's package manager.
+
+    :arg lacking: a package or a tool of MPICH that this mirror lacks.
+    """
+    version, packages, _ = DISTRIBUTIONS[system]
+    packages = " ".join(name for name in packages.split() if name != lacking)
+    commands, told = tmp_path / "bin", tmp_path / "told"
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "os-release").write_text(f'VERSION_ID="{version}"\n')
+    scripts = {}
+    manager = MANAGER.format(told=told, packages=packages)
+    if system.startswith("ubuntu"):
+        directory, suffix, scripts[commands / "apt-get"] = "usr/bin", ".mpich", manager
+        scripts[commands / "add-apt-repository"] = f'#!/bin/sh\necho "add $*" >> {told}\n'
+    else:
+        directory, suffix, scripts[commands / "dnf"] = "usr/lib64/mpich/bin", "", manager
+    for tool in TOOLS:
+        if tool != lacking:
+            scripts[tmp_path / directory / f"{tool}{suffix}"] = "#!/bin/sh\n"
+    for path, text in scripts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(stat.S_IRWXU)
+    # And nothing else of this machine, which may have an MPICH of its own.
+    for name in ("mkdir", "ln"):
         (commands / name).symlink_to(shutil.which(name))
     return subprocess.run(
         [shutil.which("bash"), AWS / "node.sh"],
@@ -273,28 +381,40 @@ def run_node_sh(tmp_path, tools) -> subprocess.CompletedProcess:
     )
 
 
-def test_a_node_gets_the_modules_of_the_environments(tmp_path):
-    tools = ["mpicc", "mpicxx", "mpifort", "mpirun", "mpiexec"]
-    done = run_node_sh(tmp_path, [f"{tool}.mpich" for tool in tools])
+@pytest.mark.parametrize("system", DISTRIBUTIONS)
+def test_a_node_gets_the_modules_of_the_environments(tmp_path, system):
+    done = run_node_sh(tmp_path, system)
     assert done.returncode == 0, done.stdout
+    lacks = re.findall("node.sh: lacks ([^(]+) \\(", done.stdout)
+    assert lacks == DISTRIBUTIONS[system][2], done.stdout
     environments = yaml.safe_load((CHECKOUT / "site-config" / "environments.yaml").read_text())
     wanted = {module for environment in environments for module in environment.get("modules", [])}
-    modules = tmp_path / "usr" / "share" / "modules" / "modulefiles"
-    assert {path.name for path in modules.iterdir()} == wanted - {"openmpi"}  # which the image has
-    assert (modules / "mpich").read_text().startswith("#%Module1.0\n")
-    assert sorted(path.name for path in (tmp_path / "opt/modules/mpich/bin").iterdir()) == sorted(
-        tools
-    )
-    told = (tmp_path / "told").read_text()
-    assert all(
-        re.search(rf"apt-get .*install.* {name}\b", told)
-        for name in ("mpich", "qperf", "apptainer", "libmpj-java", "openjdk-25-jdk-headless")
-    )
+    wanted -= {"openmpi"}  # which the image has
+    for what, module in (("MPICH", "mpich"), ("MPJ Express", "mpj")):
+        if what in lacks:
+            wanted.remove(module)
+    modules = {path.name: path for path in (tmp_path / "usr/share").glob("?odules/modulefiles/*")}
+    assert modules.keys() == wanted
+    if "mpich" in wanted:
+        assert modules["mpich"].read_text().startswith("#%Module1.0\n")
+        bin = tmp_path / "opt/modules/mpich/bin"
+        assert {path.name for path in bin.iterdir() if path.exists()} == set(TOOLS)
 
 
-def test_a_node_that_lacks_a_tool_fails_and_names_it(tmp_path):
-    done = run_node_sh(tmp_path, ["mpicc.mpich", "mpicxx.mpich"])
-    assert done.returncode == 1 and "mpifort.mpich is missing. Fix: " in done.stdout
+@pytest.mark.parametrize(
+    ("system", "lacking", "sentence"),
+    [
+        ("ubuntu2404", "mpifort", "mpifort.mpich is missing. Fix: "),
+        ("rocky9", "mpifort", "mpifort is missing. Fix: "),
+        ("ubuntu2404", "gfortran", "cannot install all of gcc g"),
+        ("rhel8", "gcc-gfortran", "cannot install all of gcc gcc-c++"),
+    ],
+)
+def test_a_node_that_lacks_what_all_checks_need_fails_and_names_it(
+    tmp_path, system, lacking, sentence
+):
+    done = run_node_sh(tmp_path, system, lacking)
+    assert done.returncode == 1 and sentence in done.stdout
 
 
 def run_spack_sh(tmp_path, system: str, *names, **settings) -> subprocess.CompletedProcess:

@@ -212,7 +212,7 @@ def test_environments(configuration):
         "apps-spack",
     ]
     assert (environments["openmpi"].modules, environments["openmpi"].env_vars) == (
-        ["openmpi"],
+        ["openmpi5"],
         {"SLURM_MPI_TYPE": "pmix"},
     )
     assert environments["mpich"].env_vars == {"SLURM_MPI_TYPE": "pmi2"}
