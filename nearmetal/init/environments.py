@@ -180,7 +180,7 @@ class _Finder:
             return
         path = self.somewhere.facts.get("library.pmi2", "none")
         if path in node.NONE:
-            # Some distributions have none, and a path that is not there leaves each process alone.
+            # Some distributions have none. A path that is not there is an error of each process.
             guess = guess or "no libpmi2.so on a node: Intel MPI then speaks PMI-1 itself"
         else:
             pairs = [*pairs, ["I_MPI_PMI_LIBRARY", path]]
