@@ -30,6 +30,7 @@ LAUNCHERS = {
     "mpirun": ("mpirun -np 2", "--bind-to core"),
     "mpiexec": ("mpiexec -n 2", "--bind-to core"),
     "prun": ("prun --personality ompi -n 2", "--bind-to core"),
+    "mpirun-intelmpi": ("mpirun -np 2", "-genv I_MPI_PIN_DOMAIN core"),
 }
 BINDINGS = {
     "__init__": "class Flux: pass\n",
