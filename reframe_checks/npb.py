@@ -5,35 +5,58 @@ import math
 import reframe as rfm
 import reframe.core.builtins as builtin
 
+from nearmetal.checkout import REFERENCES
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.pages import LEAST, Pages
 from nearmetal.checks.parsing.npb import parse_npb
 from nearmetal.checks.programs import is_theirs
-from nearmetal.checks.scaling import Scaling
+from nearmetal.checks.scaling import MOST_PROCESSES, Scaling
 from nearmetal.checks.settings import JavaSettings, setting
+from nearmetal.util import documents
 
 #: Sizes of the problem.
-CLASSES = ("S", "W", "A", "B", "C")
+CLASSES = ("S", "W", "A", "B", "C", "D", "E")
+#: What a run of each program and class needs.
+NEEDS = documents.read(REFERENCES / "npb.yaml")
+#: Seconds that a job may take by default, or more.
+USUAL = 7200
+#: A job may take so many times as long as its processes compute at the rate of NEEDS.
+SLOWER = 4
 
 
 class npb_base(Scaling, NearmetalCheck):
     """What the official programs and ours have in common."""
 
     #: Size of the problem. Default: the partition's `npb_class` (extras), or B, the messaging
-    #: paper's. :values: `S`, `W`, `A`, `B`, `C`
+    #: paper's. :values: `S`, `W`, `A`, `B`, `C`, `D`, `E`
     npb_class = setting(str, "B", extra="npb_class", choices=CLASSES)
     #: Most processes of a launch. :type: int
-    most_processes = setting(int, 128, least=1)
+    most_processes = setting(int, MOST_PROCESSES, least=1)
 
     #: Numbers of processes that the program allows, as `use_processes` takes them.
     numbers = ()
 
     valid_prog_environs = ["+mpi"]
-    time_limit = "2h"
+    time_limit = USUAL  # or more, by the class and the processes
     tags = {"mpi", "cpu", "network"}
 
     def configure(self):
         self.use_processes(self.most_processes, *self.numbers)
+        if self.time_limit == USUAL:  # neither the command line nor the site limits it
+            self.time_limit = max(USUAL, SLOWER * self.seconds_of_computing())
+            self.keep_to_the_partitions_limits()
+
+    def seconds_of_computing(self) -> float:
+        """Seconds of all launches if nothing but the cores' rate limits them."""
+        needs = NEEDS[self.benchmark]
+        rounds = max(self.repeats + self.spare_repeats, 2 * getattr(self, "pairs", 0))
+        cores = sum(1 / (count * self._threads) for count in self.counts)
+        return rounds * cores * needs["operations"][self.npb_class] / needs["rate"]
+
+    def bytes_of_node(self):
+        # The fewest processes have the most memory each, on the first node.
+        fewest = self.counts[-1]
+        return array_bytes(self.benchmark, self.npb_class) * min(1, self.per_node / fewest)
 
     def name_variables(self):
         self.name_mops()
@@ -61,38 +84,12 @@ class npb_base(Scaling, NearmetalCheck):
         return {"kernel": self.benchmark.upper(), "class": self.npb_class}
 
 
-#: Powers of two in the number of keys (IS) and of points (FT), and points of an axis (MG and the
-#: simulated applications), by class.
-KEYS = dict(zip(CLASSES, (16, 20, 23, 25, 27)))
-POINTS = dict(zip(CLASSES, (18, 19, 23, 25, 27)))
-AXIS = {
-    "mg": dict(zip(CLASSES, (32, 128, 256, 256, 512))),
-    "bt": dict(zip(CLASSES, (12, 24, 64, 102, 162))),
-    "lu": dict(zip(CLASSES, (12, 33, 64, 102, 162))),
-    "sp": dict(zip(CLASSES, (12, 36, 64, 102, 162))),
-}
-#: Rows of CG's matrix and non-zeros of the vectors that it is made of, by class.
-ROWS = dict(zip(CLASSES, ((1400, 7), (7000, 8), (14000, 11), (75000, 13), (150000, 15))))
-
-
 def array_bytes(benchmark: str, npb_class: str) -> float:
-    """Bytes of a kernel's main arrays, on all processes together: a lower bound.
+    """Bytes of a program's main arrays, on all processes together: a lower bound.
 
     0 for EP, which works in the caches.
     """
-    if benchmark == "is":
-        return 2 * 4 * 2.0 ** KEYS[npb_class]
-    if benchmark == "ft":
-        return 2 * 16 * 2.0 ** POINTS[npb_class]
-    if benchmark == "cg":
-        rows, nonzeros = ROWS[npb_class]
-        # An element and its column. Some of the non-zeros fall into the same place.
-        return 0.85 * 12 * rows * (nonzeros + 1) ** 2
-    if benchmark == "mg":
-        return 3 * 8 * float(AXIS[benchmark][npb_class]) ** 3
-    if benchmark in AXIS:  # the solution and the right-hand side, of five variables
-        return 2 * 5 * 8 * float(AXIS[benchmark][npb_class]) ** 3
-    return 0.0
+    return NEEDS[benchmark].get("bytes", {}).get(npb_class, 0)
 
 
 #: Simulated applications: only the official suite has them.
@@ -113,12 +110,15 @@ class npb(Pages, JavaSettings, npb_base):
     bandwidth of an all-to-all.
 
     Reproduces: the messaging paper's figure 6 and section 5.3, class B on 1 to 128 processes. So it
-    runs by default, as far as the partition has nodes (`nodes` in its extras; without it, two). The
-    paper had 8 processes on each node: `-S npb.ranks_per_node=8`. Also the InfiniBand post's
-    degradations (class C).
+    runs by default, as far as the partition has nodes (`nodes` in its extras; without it, two).
+    Where two nodes hold more than 128 processes, it fills two. The paper had 8 processes on each
+    node: `-S npb.ranks_per_node=8`. Also the InfiniBand post's degradations (class C).
 
     `-S pages=large` has the arrays in pages of 2 MiB, `-S pages=small` in small ones. Classes whose
     arrays are small are skipped then, and so is EP.
+
+    A class whose arrays exceed a node's memory (`memory_gb` in the extras) is skipped. A job may
+    take two hours, or four times its operations' time at the rates of `references/npb.yaml`.
 
     Read: `mops_B_8` is the Mop/s of all 8 processes together. `efficiency_B_8` is that value over 8
     times the Mop/s of one process. It is relative to the fewest processes of the same round.
@@ -136,7 +136,7 @@ class npb(Pages, JavaSettings, npb_base):
     suite = builtin.variable(str, value="nearmetal", loggable=True)
 
     valid_prog_environs = ["+mpi", "+mpj"]
-    default_nodes = 128
+    default_nodes, default_processes = 128, 128
 
     @builtin.run_after("init")
     def take_simulated_applications_from_the_environment(self):

@@ -79,7 +79,7 @@ class vswitch(Payload, NearmetalCheck):
     )
     #: Size of the problem of LAMMPS or GROMACS. Default: the partition's `vswitch_size` (extras),
     #: or A. GROMACS has no C. :values: `S`, `W`, `A`, `B`, `C`
-    size = setting(str, "A", extra="vswitch_size", choices=CLASSES)
+    size = setting(str, "A", extra="vswitch_size", choices=tuple("SWABC"))
     #: Path of NAMD's configuration file. Default: the partition's `namd_input` (extras). :type: str
     input = setting(
         str, "", extra="namd_input", pattern="^/", meaning="the absolute path of a file"
@@ -95,7 +95,7 @@ class vswitch(Payload, NearmetalCheck):
     #: The kernel. CG sends many short messages. :values: `cg`, `ft`, `is`, `mg`
     benchmark = setting(str, "cg", choices=("cg", "ft", "is", "mg"))
     #: Size of the problem. Default: the partition's `npb_class` (extras), or B. :values: `S`, `W`,
-    #: `A`, `B`, `C`
+    #: `A`, `B`, `C`, `D`, `E`
     npb_class = setting(str, "B", extra="npb_class", choices=CLASSES)
 
     valid_prog_environs = ["+vswitch"]

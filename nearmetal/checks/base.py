@@ -107,6 +107,10 @@ class NearmetalCheck(  # type: ignore[call-arg]
         """What the job runs before the first launch."""
         return []
 
+    def bytes_of_node(self) -> float:
+        """Bytes that a launch needs on its fullest node, at least. 0: not known."""
+        return 0
+
     def clean_up(self) -> list[str]:
         """Lines of shell after the last launch."""
         return []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from nearmetal.checks.settings import NODES, nodes_of
+from nearmetal.checks.settings import GUEST_MEMORY_GB, MEMORY_GB, NODES, nodes_of
+
+#: Site files state memory in GB or in GiB. As GiB, nothing is skipped that would fit.
+GIB = 1 << 30
 
 
 def skip_reason(check) -> str:
@@ -30,4 +33,18 @@ def skip_reason(check) -> str:
             f"{check.display_name} needs {check.num_tasks} processes, but {partition.fullname} has "
             "the launcher local, which starts one"
         )
+    for fact in (GUEST_MEMORY_GB, MEMORY_GB):
+        if memory := fact.of(partition):
+            return _lack_of_memory(check, memory, fact.key)
     return ""
+
+
+def _lack_of_memory(check, memory: float, key: str) -> str:
+    needed = check.bytes_of_node() / GIB
+    if needed <= memory:
+        return ""
+    return (
+        f"{check.display_name} needs {needed:.1f} GiB a node, but one of "
+        f"{check.current_partition.fullname} has {memory:g} (`{key}` in its extras). Fix: choose "
+        "a smaller problem, or more processes for the fewest"
+    )

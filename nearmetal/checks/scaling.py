@@ -14,6 +14,9 @@ from nearmetal.job.job import Step
 from nearmetal.job.launch import Launch
 from nearmetal.site import foreign
 
+#: Most processes of a launch that our programs take.
+MOST_PROCESSES = 1 << 16
+
 
 def cores_of(partition, instead: str) -> int:
     """Cores of a node of the partition. Raises SanityError if nothing says them.
@@ -33,6 +36,29 @@ def cores_of(partition, instead: str) -> int:
         "`num_cpus` and `num_cpus_per_core` in `processor` of the partition, "
         f"`{instead}` in its extras, or `remote_detect: True` in ReFrame's configuration"
     )
+
+
+def largest_power_of_two(number: int) -> int:
+    """The largest power of two that is not above a number from 1."""
+    return 1 << number.bit_length() - 1
+
+
+def default_counts(node: int, largest: int, few: bool, fits) -> list[int]:
+    """Numbers of processes by default: powers of two, which nearly all programs accept.
+
+    :arg node: the largest power of two that a node holds.
+    :arg largest: most processes.
+    :arg few: leave out those between 1 and half a node.
+    :arg fits: function: number of processes -> whether the program runs on it.
+    """
+    counts = [1 << power for power in range(largest.bit_length())]
+    if few:
+        counts = [count for count in counts if count == 1 or 2 * count >= node]
+    fitting = [count for count in counts if fits(count)]
+    # Of square numbers, none may be a power of two above one node and up to two.
+    if fitting and fitting[-1] <= node and largest >= 2 * node:
+        fitting.append(next(filter(fits, range(2 * node, 0, -1))))
+    return fitting or counts
 
 
 class Payload(Plugin):
@@ -73,8 +99,9 @@ class Scaling(Payload):
     """
 
     #: Numbers of processes, separated by commas. Default: the partition's `processes` (extras), or
-    #: powers of two up to the cores of two nodes; for `npb` of all nodes (`nodes`), up to 128. With
-    #: one node: up to its cores. :type: str
+    #: powers of two up to two nodes; for `npb` up to all nodes (`nodes`) and 128 processes, but at
+    #: least up to two nodes. With one node: up to its cores. Where a node's cores are no power of
+    #: two: 1, half a node, one node, two nodes and so on. :type: str
     processes = setting(
         str,
         "",
@@ -84,14 +111,16 @@ class Scaling(Payload):
         meaning="numbers from 1 separated by commas",
     )
     #: Processes on each node. Default: the partition's `ranks_per_node` (extras), or its
-    #: `cores_per_node`. :type: int
+    #: `cores_per_node`; with the default of `processes`, the largest power of two in these.
+    #: :type: int
     ranks_per_node = setting(int, 0, extra="ranks_per_node", least=1)
     #: Binding of each process, read back with hwloc. Default: the partition's `bind_to` (extras),
     #: or `core`. :values: `none`, `core`, `numa`
     binding = setting(str, "core", extra="bind_to", choices=("none", "core", "numa"))
 
-    #: Nodes that the processes fill by default, if the partition has so many.
-    default_nodes = 2
+    #: Nodes that the processes fill by default, if the partition has so many; and most processes by
+    #: default beyond two nodes.
+    default_nodes, default_processes = 2, MOST_PROCESSES
 
     #: Threads of a process, and cores that it is given where they are bound; 0: one.
     _threads, _cores_each = 1, 0
@@ -103,15 +132,20 @@ class Scaling(Payload):
         :arg only: the allowed numbers in words, for the error, if `fits` refuses some.
         :arg fits: function: number of processes -> whether the program runs on it.
         """
-        if not self.ranks_per_node:
+        per_node, few = self.ranks_per_node, False
+        if not per_node:
             cores = cores_of(self.current_partition, "ranks_per_node")
-            self.ranks_per_node = max(1, cores // self._threads)
-        per_node = self.ranks_per_node
+            per_node = max(1, cores // self._threads)
+            if not self.processes:
+                # Nodes that hold a power of two keep all numbers of their stored baselines.
+                few = largest_power_of_two(per_node) < per_node
+                per_node = largest_power_of_two(per_node)
+            self.ranks_per_node = per_node
         if not self.processes:
             nodes = min(self.default_nodes, nodes_of(self.current_partition, default=2))
-            # Powers of two, which nearly all programs accept.
-            largest = min(most, per_node * nodes)
-            self.processes = ",".join(str(2**power) for power in range(largest.bit_length()))
+            node = largest_power_of_two(per_node)
+            largest = min(most, per_node * nodes, max(self.default_processes, 2 * node))
+            self.processes = ",".join(map(str, default_counts(node, largest, few, fits)))
         counts = sorted({int(count) for count in self.processes.split(",")})
         if counts[-1] > most:
             raise SanityError(

@@ -334,6 +334,8 @@ class Fact:
 NODES = Fact("nodes", int)
 CORES_PER_NODE = Fact("cores_per_node", int)
 PEAK_GFLOPS = Fact("peak_gflops", float)
+MEMORY_GB = Fact("memory_gb", float)
+GUEST_MEMORY_GB = Fact("guest_memory_gb", float)
 BUILD_ON_NODES = Fact("build_on_nodes", bool)
 MAX_PENDING_TIME = Fact("max_pending_time", str)
 MAX_TIME_LIMIT = Fact("max_time_limit", str)

@@ -250,7 +250,7 @@ def test_parameterized_by_the_command_line(tmp_path, extras):
 
 
 def test_what_is_not_allowed_fails_the_case_and_says_all(tmp_path):
-    wrong = {"max_time": "abc", "repeats": "0", "npb_class": "D", "tcp.sizes": "1,2"}
+    wrong = {"max_time": "abc", "repeats": "0", "npb_class": "F", "tcp.sizes": "1,2"}
     wrong |= {"rdma.device": "../x", "seconds": "inf", "java_gc": "g2", "rdma.gid_index": "1.5"}
     given = [f"{name}={value}" for name, value in wrong.items()]
     settled = settle(tmp_path, {}, {}, *given)
@@ -285,9 +285,9 @@ def test_where_a_wrong_value_came_from_is_named():
     check = CHECKS["npb"]
     field = check.settings()["npb_class"]
     with pytest.raises(SanityError) as error:
-        field.read(check, "D", "`npb_class` in the extras of here:batch")
+        field.read(check, "F", "`npb_class` in the extras of here:batch")
     assert all(
-        fact in str(error.value) for fact in ("npb.npb_class is 'D'", "extras", "here:batch")
+        fact in str(error.value) for fact in ("npb.npb_class is 'F'", "extras", "here:batch")
     )
 
 

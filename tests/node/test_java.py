@@ -86,9 +86,9 @@ def test_collectives(run):
 @pytest.mark.parametrize(
     "size, command, options, facts",
     [
-        (1, ["CG", "X"], [], ["S, W, A, B or C", "'X'", "--help"]),
-        (1, ["CG"], [], ["S, W, A, B or C", "--help"]),
-        (3, ["MG", "S"], [], ["class S", "1, 2, 4", "up to 128", "not on 3"]),
+        (1, ["CG", "X"], [], ["S, W, A, B, C, D or E", "'X'", "--help"]),
+        (1, ["CG"], [], ["S, W, A, B, C, D or E", "--help"]),
+        (3, ["MG", "S"], [], ["class S", "1, 2, 4", "up to 4096", "not on 3"]),
         (1, ["FT", "B"], [], ["class B", "1 processes", "MB in a JVM", "heap"]),
         (1, ["PingPong"], [], ["exactly 2 ranks", "1 started"]),
         (2, ["PingPong", "--iterations", "0"], [], ["--iterations", "from 1"]),

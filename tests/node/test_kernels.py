@@ -64,12 +64,26 @@ def test_class_w_verifies_on_many_processes(launch, name, processes):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize("name", KERNELS)
+def test_class_s_verifies_on_64_processes(launch, name):
+    done = launch("openmpi", 64, f"npb/{name}", "S")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name, fewest", [("ft", 4), ("is", 32)])
+def test_too_few_processes_for_the_messages_of_class_e_are_refused(launch, name, fewest):
+    done = launch("openmpi", 2, f"npb/{name}", "E")
+    assert done.returncode != 0
+    assert f"class E runs on {fewest}, {2 * fewest}, {4 * fewest}, " in done.stderr
+
+
 @pytest.mark.parametrize(
     "letter, processes, facts",
     [
-        ("X", 2, ["S, W, A, B or C", "'X'", "--help"]),
-        ("", 1, ["S, W, A, B or C", "''", "--help"]),
-        ("S", 3, ["class S", "1, 2, 4", "up to 128", "not on 3"]),
+        ("X", 2, ["S, W, A, B, C, D or E", "'X'", "--help"]),
+        ("", 1, ["S, W, A, B, C, D or E", "''", "--help"]),
+        ("S", 3, ["class S", "1, 2, 4", "processes up to ", "not on 3"]),
     ],
 )
 def test_what_a_kernel_cannot_do_it_says(launch, letter, processes, facts):

@@ -367,7 +367,7 @@ def test_jobs_have_ports_of_their_own(site):
             {"SLURM_NTASKS": "9"},
             ["--ports=18000-18031", "32 ports", "9 ranks", "34", "java_ports"],
         ),
-        (["--library=fastmpj", "Hello"], {"SLURM_NTASKS": None}, ["SLURM_NTASKS", "1 to 1000"]),
+        (["--library=fastmpj", "Hello"], {"SLURM_NTASKS": None}, ["SLURM_NTASKS", "1 to 65536"]),
         (["--warm-up=soon", "Hello"], {}, ["--warm-up=soon", "seconds"]),
         (
             ["Hello"],

@@ -12,7 +12,7 @@ from nearmetal.checks.pages import Pages
 from nearmetal.job.launch import Side, with_pages
 from reframe_checks.collectives import collectives
 from reframe_checks.hpcc import hpcc
-from reframe_checks.npb import CLASSES, KEYS, ROWS, array_bytes, npb
+from reframe_checks.npb import CLASSES, NEEDS, array_bytes, npb
 from reframe_checks.pingpong import pingpong
 from tests.support.paths import SOURCES
 
@@ -85,22 +85,41 @@ def test_buffers_that_are_too_small_to_tell_do_not_count(kind, check, needed):
 
 
 def test_arrays_grow_with_the_class():
-    for benchmark in ("cg", "ft", "is", "mg", "bt", "lu", "sp"):
-        sizes = [array_bytes(benchmark, one) for one in CLASSES]
-        assert sizes == sorted(sizes) and sizes[0] > 0
+    for benchmark, needs in NEEDS.items():
+        sizes = [array_bytes(benchmark, npb_class) for npb_class in CLASSES]
+        assert sizes == sorted(sizes) and (sizes[0] > 0 or benchmark == "ep")
+        operations = [needs["operations"][npb_class] for npb_class in CLASSES]
+        assert operations == sorted(operations)
 
 
-@pytest.mark.parametrize(
-    "benchmark, row, known",
-    [
-        ("cg", r"\{(\d+), (\d+), \d+, \d+, ", list(ROWS.values())),
-        ("is", r"\{(\d+),\s+\d+,\s+\d+,\s+\{", list(KEYS.values())),
-    ],
-)
-def test_sizes_are_those_of_our_programs(benchmark, row, known):
-    found = re.findall(row, (SOURCES / "npb" / f"{benchmark}.c").read_text())
-    numbers = [tuple(map(int, one)) if isinstance(one, tuple) else int(one) for one in found]
-    assert numbers == known
+#: Of our programs: the row of a class, its bytes, and its operations as the program counts them.
+KERNELS = [
+    (
+        "cg",
+        r"\{(\d+), (\d+), (\d+), \d+, ",
+        lambda n, nonzeros, steps: 0.85 * 12 * n * (nonzeros + 1) ** 2,
+        lambda n, width, steps: 2 * steps * n * (131 + 26 * width * (width + 1)),
+    ),
+    ("ep", r"\{(\d+), -?\d\.", lambda m: 0, lambda m: 2 ** (m + 1)),
+    ("is", r"\{(\d+),\s+\d+,\s+\d+,\s+\{", lambda k: 8 * 2**k, lambda k: 10 * 2**k),
+    (
+        "mg",
+        r"\{(\d+), (\d+), 0\.",
+        lambda levels, steps: 24 * 8**levels,
+        lambda levels, steps: 58 * steps * 8**levels,
+    ),
+]
+
+
+@pytest.mark.parametrize("benchmark, row, memory, operations", KERNELS)
+def test_sizes_are_those_of_our_programs(benchmark, row, memory, operations):
+    rows = re.findall(row, (SOURCES / "npb" / f"{benchmark}.c").read_text())
+    assert len(rows) == len(CLASSES)
+    for npb_class, found in zip(CLASSES, rows):
+        numbers = list(map(int, re.findall(r"\d+", str(found))))
+        assert array_bytes(benchmark, npb_class) == pytest.approx(memory(*numbers))
+        counted = 1e6 * NEEDS[benchmark]["operations"][npb_class]
+        assert counted == pytest.approx(operations(*numbers), rel=1e-3)
 
 
 @pytest.mark.parametrize(

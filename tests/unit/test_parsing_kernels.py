@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from nearmetal.checks.parsing import ParseError, npb
+from nearmetal.checks.parsing import ParseError, collectives, npb
 from nearmetal.checks.parsing.binding import MARK, differs, parse_binding, parse_bindings
 from nearmetal.checks.parsing.collectives import OPERATIONS, parse_collectives
 from nearmetal.checks.parsing.eigen import parse_eigen
@@ -192,6 +192,15 @@ def test_collectives(name, processes, ours):
         run.slowest_us["Bcast"][1 << 20] > run.slowest_us["Bcast"][8] > 0
         and run.payload_bytes > 10e6
     )
+
+
+def test_only_alltoall_stops_where_messages_to_all_are_too_long(monkeypatch):
+    monkeypatch.setattr(collectives, "MOST_TO_ALL", 2 << 19)
+    with pytest.raises(ParseError, match="Alltoall"):
+        parse_collectives(recorded("collectives"))
+    shorter = re.sub(r"\n +1048576 .*", "", recorded("collectives"), count=1)
+    [run] = parse_collectives(shorter)
+    assert (max(run.slowest_us["Alltoall"]), max(run.slowest_us["Bcast"])) == (1 << 19, 1 << 20)
 
 
 @pytest.mark.parametrize(

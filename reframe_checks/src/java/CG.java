@@ -10,11 +10,12 @@ import mpi.Request;
  */
 public final class CG extends Npb {
     private static final int CG_ITERATIONS = 25;
-    private static final int[] N = {1400, 7000, 14000, 75000, 150000},
-                               NONZEROS = {7, 8, 11, 13, 15}, ITERATIONS = {15, 15, 15, 75, 75};
-    private static final double[] SHIFT = {10, 12, 20, 60, 110};
-    private static final double[] ZETA = {
-        8.5971775078648, 10.362595087124, 17.130235054029, 22.712745482631, 28.973605592845};
+    private static final int[] N = {1400, 7000, 14000, 75000, 150000, 1500000, 9000000},
+                               NONZEROS = {7, 8, 11, 13, 15, 21, 26},
+                               ITERATIONS = {15, 15, 15, 75, 75, 100, 100};
+    private static final double[] SHIFT = {10, 12, 20, 60, 110, 500, 1500};
+    private static final double[] ZETA = {8.5971775078648, 10.362595087124, 17.130235054029,
+        22.712745482631, 28.973605592845, 52.514532105794, 77.522164599383};
     private static final double RCOND = 0.1;
     // of both products, and what the one by vectors has to gain
     private static final double TRIAL_SECONDS = 2, TRIAL_GAIN = 0.05;
@@ -48,73 +49,77 @@ public final class CG extends Npb {
     }
 
     /**
-     * The generating vectors, and no more entries than their outer products have before equal
-     * places are added up.
+     * No more entries than the outer products have before equal places are added up, and the
+     * vectors of the iteration.
      */
     @Override
     double bytes(int problem) {
-        final double vectors = (double) N[problem] * (NONZEROS[problem] + 1) * 12;
-        return vectors * (NONZEROS[problem] + 1) / processes + vectors;
+        final double width = NONZEROS[problem] + 1, longest = N[problem] >> log2(processes) / 2;
+        return 12 * N[problem] * width * width / processes + 7 * 8 * longest;
+    }
+
+    @Override
+    long fewest(int problem) {
+        final long width = NONZEROS[problem] + 1;
+        return N[problem] * width * width > Integer.MAX_VALUE ? 4 : 1;
     }
 
     /* ---- the matrix: sum over i of w_i v_i v_i' with sparse random v_i, and RCOND - shift on the
      * diagonal */
 
+    /** The state of the random numbers that make the vectors. */
+    private long state;
+
     /**
-     * A value and a place a time; places beyond n or already taken are passed over, and the i-th
-     * element is always 0.5.
+     * The i-th vector; returns how many elements it has. A value and a place a time; places beyond
+     * n or already taken are passed over, and the i-th element is always 0.5.
      */
-    private void makeVectors(int[] index, double[] element, int[] lengths, int width) {
+    private int nextVector(int i, int[] index, double[] element) {
         final int nonzeros = NONZEROS[problem];
-        int places = 1;
+        int places = 1, length = 0;
         while (places < n) places *= 2;
-        long state = skip(RANDOM_SEED, 1);
-        for (int i = 0; i < n; i++) {
-            final int first = i * width;
-            int length = 0;
-            boolean hasOwn = false;
-            while (length < nonzeros) {
-                state = state * RANDOM_A & RANDOM_MASK;
-                final double drawn = uniform(state);
-                state = state * RANDOM_A & RANDOM_MASK;
-                final int place = (int) (uniform(state) * places);
-                boolean taken = place >= n;
-                for (int k = 0; k < length && !taken; k++) taken = index[first + k] == place;
-                if (taken) continue;
-                index[first + length] = place;
-                element[first + length++] = drawn;
-            }
-            for (int k = 0; k < length; k++)
-                if (index[first + k] == i) {
-                    element[first + k] = 0.5;
-                    hasOwn = true;
-                }
-            if (!hasOwn) {
-                index[first + length] = i;
-                element[first + length++] = 0.5;
-            }
-            lengths[i] = length;
+        while (length < nonzeros) {
+            state = state * RANDOM_A & RANDOM_MASK;
+            final double drawn = uniform(state);
+            state = state * RANDOM_A & RANDOM_MASK;
+            final int place = (int) (uniform(state) * places);
+            boolean taken = place >= n;
+            for (int k = 0; k < length && !taken; k++) taken = index[k] == place;
+            if (taken) continue;
+            index[length] = place;
+            element[length++] = drawn;
         }
+        boolean hasOwn = false;
+        for (int k = 0; k < length; k++)
+            if (index[k] == i) {
+                element[k] = 0.5;
+                hasOwn = true;
+            }
+        if (!hasOwn) {
+            index[length] = i;
+            element[length++] = 0.5;
+        }
+        return length;
     }
 
     /**
      * Every outer product's entries behind one another in their row, then each row sorted and
-     * equal places added up.
+     * equal places added up. Each pass makes the vectors anew: all of class E take 3 GB.
      */
     private void makeMatrix() {
-        final int width = NONZEROS[problem] + 1;
-        final int[] index = new int[n * width], lengths = new int[n], end = new int[rowCount];
-        final double[] element = new double[n * width];
-        makeVectors(index, element, lengths, width);
+        final int[] index = new int[NONZEROS[problem] + 1], end = new int[rowCount];
+        final double[] element = new double[NONZEROS[problem] + 1];
         final double ratio = Math.pow(RCOND, 1.0 / n);
         start = new int[rowCount + 1];
         for (int pass = 0; pass < 2; pass++) { // count, then fill
             double weight = 1;
-            for (int i = 0; i < n; i++, weight *= ratio)
-                for (int a = i * width; a < i * width + lengths[i]; a++) {
+            state = skip(RANDOM_SEED, 1);
+            for (int i = 0; i < n; i++, weight *= ratio) {
+                final int length = nextVector(i, index, element);
+                for (int a = 0; a < length; a++) {
                     final int row = index[a] - firstRow;
                     if (row < 0 || row >= rowCount) continue;
-                    for (int b = i * width; b < i * width + lengths[i]; b++) {
+                    for (int b = 0; b < length; b++) {
                         final int at = index[b] - firstColumn;
                         if (at < 0 || at >= columnCount) continue;
                         if (pass == 1) {
@@ -125,6 +130,7 @@ public final class CG extends Npb {
                         end[row]++;
                     }
                 }
+            }
             if (pass == 1) break;
             for (int row = 0; row < rowCount; row++) {
                 start[row + 1] = start[row] + end[row];

@@ -15,6 +15,9 @@ public final class Collectives {
     // of some messages each: HotSpot's C2 takes up what 15000 of these call
     private static final int LEAST_CALLS = 5000;
     private static final String[] NAMES = {"Alltoall", "Allreduce", "Bcast", "Barrier"};
+    private static final int RESIDUES = 1009;
+    /** Most bytes of the messages to all ranks together, as ../collectives.c. */
+    private static final long MOST_BYTES = 1L << 29;
     /** Seconds of a size while all of them are rehearsed. */
     private static final double REHEARSAL = 0.002;
     private static final double ROUND_SECONDS = 0.05, ENOUGH_SECONDS = 10, COMPILING = 0.02;
@@ -22,7 +25,7 @@ public final class Collectives {
     private static final String HELP = """
             Usage: <launcher> -n N Collectives [options]
             Time of MPI's Alltoall, Allreduce, Bcast and Barrier among N ranks,
-            8 B to 1 MiB (to each rank, in Alltoall).
+            8 B to 1 MiB (to each rank, in Alltoall; there 512 MiB to all ranks at most).
 
               --iterations N      timed calls per size (default 1000)
               --max-time SECONDS  aim to stay below this per size (default 0.5)
@@ -44,6 +47,7 @@ public final class Collectives {
     private final Program program;
     private final int rank, ranks;
     private double[] from, to;
+    private final double[] sums = new double[RESIDUES]; // what all ranks send together, by 7 i
     private final double[] time = new double[1], least = new double[1], most = new double[1],
                            sum = new double[1];
     /** What was measured, for the table. */
@@ -86,21 +90,25 @@ public final class Collectives {
 
     /** What rank r sends at place i; small whole numbers, so that sums are exact. */
     private static double sent(int r, long i) {
-        return (i * 7 + r * 13L) % 1009 + 1;
+        return (i * 7 + r * 13L) % RESIDUES + 1;
     }
 
     private double expected(int operation, int count, int root, int i) {
         if (operation == ALLTOALL) return sent(i / count, (long) rank * count + i % count);
         if (operation == BCAST) return sent(root, i);
-        double total = 0;
-        for (int r = 0; r < ranks; r++) total += sent(r, i);
-        return total;
+        return sums[(int) (i * 7L % RESIDUES)];
+    }
+
+    /** The longest message of an operation. */
+    private long longest(int operation) {
+        return operation == ALLTOALL ? Math.min((long) maxBytes.value, MOST_BYTES / ranks)
+                                     : (long) maxBytes.value;
     }
 
     /** One call whose result is looked at; whether it was right on every rank. */
     private boolean verify(int operation, int count) throws MPIException {
         final int root = ranks - 1, results = count * (operation == ALLTOALL ? ranks : 1);
-        for (int i = 0; i < count * ranks; i++) {
+        for (int i = 0; i < results; i++) {
             from[i] = sent(rank, i);
             to[i] = -1;
         }
@@ -165,7 +173,8 @@ public final class Collectives {
             final double begin = now();
             for (int operation = 0; operation < OPERATIONS; operation++) {
                 timed(operation, 1, calls);
-                timed(operation, 1 << round % sizes, Math.max(1, calls / 100));
+                final long words = Math.min(1L << round % sizes, longest(operation) / WORD);
+                timed(operation, (int) words, Math.max(1, calls / 100));
             }
             all += calls * OPERATIONS;
             if (now() - begin < ROUND_SECONDS) calls *= 2;
@@ -176,7 +185,7 @@ public final class Collectives {
     private void measureAll(double seconds) throws MPIException {
         rows.clear();
         for (int operation = 0; operation < OPERATIONS; operation++)
-            for (long bytes = WORD; bytes <= maxBytes.value; bytes *= 2) {
+            for (long bytes = WORD; bytes <= longest(operation); bytes *= 2) {
                 measure(operation, (int) (bytes / WORD), seconds);
                 if (operation == BARRIER) break; // it has no size
             }
@@ -229,13 +238,12 @@ public final class Collectives {
                 "collectives need at least 2 ranks, but 1 started (where "
                     + "more were asked for, the launcher is not this MPI's).");
         final int largest = (int) maxBytes.value / WORD;
-        if ((long) largest * ranks > Integer.MAX_VALUE / WORD)
-            throw new Program.Refusal(Program.USAGE_ERROR,
-                "messages of " + Program.plain(maxBytes.value) + " bytes to " + ranks
-                    + " ranks are more than an array of Java holds; lower "
-                    + "--max-bytes.");
-        from = new double[largest * ranks];
-        to = new double[largest * ranks];
+        final long words = Math.max(largest, longest(ALLTOALL) * ranks / WORD);
+        from = new double[(int) words];
+        to = new double[(int) words];
+        for (int r = 0; r < ranks; r++)
+            for (int residue = 0; residue < RESIDUES; residue++)
+                sums[residue] += (residue + r * 13L) % RESIDUES + 1;
         program.printProgram("collectives 1");
         if (rank == 0)
             Program.print("# nearmetal method: iterations=%.0f min_iterations=%.0f max_time=%s "

@@ -7,11 +7,13 @@ import mpi.MPIException;
  */
 public final class EP extends Npb {
     private static final int BATCH = 1 << 16, RINGS = 10, PARTS = 16;
-    private static final int[] M = {24, 25, 28, 30, 32};
+    private static final int[] M = {24, 25, 28, 30, 32, 36, 40};
     private static final double[] SX = {-3.247834652034740e+3, -2.863319731645753e+3,
-        -4.295875165629892e+3, 4.033815542441498e+4, 4.764367927995374e+4};
+        -4.295875165629892e+3, 4.033815542441498e+4, 4.764367927995374e+4, 1.982481200946593e+5,
+        -5.319717441530e+5};
     private static final double[] SY = {-6.958407078382297e+3, -6.320053679109499e+3,
-        -1.580732573678431e+4, -2.660669192809235e+4, -8.084072988043731e+4};
+        -1.580732573678431e+4, -2.660669192809235e+4, -8.084072988043731e+4, -1.020596636361769e+5,
+        -3.688834557731e+5};
     private static final long SEED = 271828183;
 
     private final double[] numbers = new double[2 * BATCH];
@@ -28,6 +30,11 @@ public final class EP extends Npb {
     @Override
     double bytes(int problem) {
         return 8.0 * numbers.length;
+    }
+
+    @Override
+    long most(int problem) {
+        return (1L << M[problem]) / BATCH;
     }
 
     /**

@@ -10,10 +10,10 @@ import mpi.MPIException;
  * ../npb/ft.c; the transforms run on lines of their own, for the reason that MG gives.
  */
 public final class FT extends Npb {
-    private static final int BATCH = 32, MOST_POINTS = 512, CHECKED = 1024;
-    private static final int[][] POINTS = {
-        {64, 64, 64}, {128, 128, 32}, {256, 256, 128}, {512, 256, 256}, {512, 512, 512}};
-    private static final int[] STEPS = {6, 6, 6, 20, 20};
+    private static final int BATCH = 32, CHECKED = 1024;
+    private static final int[][] POINTS = {{64, 64, 64}, {128, 128, 32}, {256, 256, 128},
+        {512, 256, 256}, {512, 512, 512}, {2048, 1024, 1024}, {4096, 2048, 2048}};
+    private static final int[] STEPS = {6, 6, 6, 20, 20, 25, 25};
 
     private int nx, ny, nz, across, along, myAcross, myAlong;
     // yShare of the columns that I hold in space, zShare of the planes
@@ -21,12 +21,10 @@ public final class FT extends Npb {
     private int yPart; // of the columns in Fourier space
     private Intracomm row, column; // those who share my planes, and those who share my columns
     private double[] fourier, space, moved; // a point has two numbers
-    // exp(-2 pi i k / MOST_POINTS)
-    private final double[] rootRe = new double[MOST_POINTS], rootIm = new double[MOST_POINTS];
-    // what a time step leaves of a frequency
-    private final double[][] decay = new double[3][MOST_POINTS];
-    // real and imaginary parts, from and to
-    private final double[][][] work = new double[4][MOST_POINTS][BATCH];
+    private int circle = 512; // or the points of a longer axis
+    private double[] rootRe, rootIm; // exp(-2 pi i k / circle)
+    private double[][] decay; // what a time step leaves of a frequency
+    private double[][][] work; // real and imaginary parts, from and to
     private final int[] rows = new int[BATCH];
     private final double[] mine = new double[2], all = new double[2];
 
@@ -42,6 +40,18 @@ public final class FT extends Npb {
     double bytes(int problem) {
         return (processes > 1 ? 3 : 2) * 16.0 * POINTS[problem][0] * POINTS[problem][1]
             * POINTS[problem][2] / processes;
+    }
+
+    @Override
+    long fewest(int problem) {
+        final int[] n = POINTS[problem];
+        return Math.max(1, 2L * n[0] * n[1] * n[2] >> 30);
+    }
+
+    @Override
+    long most(int problem) {
+        final int[] n = POINTS[problem];
+        return (long) Math.min(n[1], n[2]) * Math.min(n[0], n[1]);
     }
 
     /* ---- transforms of interleaved lines of n points: self-sorting (Stockham), by fours and at
@@ -72,7 +82,7 @@ public final class FT extends Npb {
 
     private void byFour(
         int n, int s, int batch, double[][] xr, double[][] xi, double[][] yr, double[][] yi) {
-        final int quarter = n / 4, stride = MOST_POINTS / n, apart = s * quarter;
+        final int quarter = n / 4, stride = circle / n, apart = s * quarter;
         for (int p = 0; p < quarter; p++) {
             final int k = p * stride;
             for (int q = 0; q < s; q++) {
@@ -321,9 +331,9 @@ public final class FT extends Npb {
 
     private void makeTables() {
         final double alpha = 1e-6;
-        for (int k = 0; k < MOST_POINTS; k++) {
-            rootRe[k] = Math.cos(2 * Math.PI * k / MOST_POINTS);
-            rootIm[k] = -Math.sin(2 * Math.PI * k / MOST_POINTS);
+        for (int k = 0; k < circle; k++) {
+            rootRe[k] = Math.cos(2 * Math.PI * k / circle);
+            rootIm[k] = -Math.sin(2 * Math.PI * k / circle);
         }
         for (int axis = 0; axis < 3; axis++) {
             final int n = POINTS[problem][axis];
@@ -355,6 +365,11 @@ public final class FT extends Npb {
         nx = POINTS[problem][0];
         ny = POINTS[problem][1];
         nz = POINTS[problem][2];
+        circle = Math.max(circle, Math.max(nx, Math.max(ny, nz)));
+        rootRe = new double[circle];
+        rootIm = new double[circle];
+        decay = new double[3][circle];
+        work = new double[4][circle][BATCH];
         along = Math.min(processes, Math.min(ny, nz));
         across = processes / along;
         myAcross = rank % across;

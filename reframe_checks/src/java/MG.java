@@ -15,9 +15,11 @@ import mpi.Request;
  */
 public final class MG extends Npb {
     private static final int AXES = 3, CHARGES = 10;
-    private static final int[] LEVELS = {5, 7, 8, 8, 9}, ITERATIONS = {4, 4, 4, 20, 20};
+    private static final int[] LEVELS = {5, 7, 8, 8, 9, 10, 11},
+                               ITERATIONS = {4, 4, 4, 20, 20, 50, 50};
     private static final double[] NORM = {0.5307707005734e-04, 0.6467329375339e-05,
-        0.2433365309069e-05, 0.1800564401355e-05, 0.5706732285740e-06};
+        0.2433365309069e-05, 0.1800564401355e-05, 0.5706732285740e-06, 0.1583275060440e-09,
+        0.5630442584711e-10};
     private static final double[] SMOOTHER_A = {-3.0 / 8, 1.0 / 32, -1.0 / 64},
                                   SMOOTHER_B = {-3.0 / 17, 1.0 / 33, -1.0 / 61};
     private static final double CENTRE = -8.0 / 3, EDGE = 1.0 / 6, CORNER = 1.0 / 12;
@@ -30,8 +32,8 @@ public final class MG extends Npb {
         final int[] m = new int[AXES], split = new int[AXES];
         double[][] u, r;
 
-        int points() {
-            return m[0] * m[1] * m[2];
+        long points() {
+            return (long) m[0] * m[1] * m[2];
         }
 
         int row(int y, int z) {
@@ -71,14 +73,26 @@ public final class MG extends Npb {
         share[2] = count / share[0] / share[1];
     }
 
+    /** Of `share` processes along the z axis, which is split most. */
+    private int lowestOf(int share) {
+        return processes == 1 ? 1 : 1 + log2(share);
+    }
+
+    @Override
+    long most(int problem) {
+        return 1L << 3 * (LEVELS[problem] - 1);
+    }
+
     @Override
     double bytes(int problem) {
         final int[] share = new int[AXES];
         makeShares(processes, share);
         double all = 0;
         for (int l = LEVELS[problem]; l > 0; l--) {
+            final boolean split = l >= lowestOf(share[2]);
             double points = 1;
-            for (int axis = 0; axis < AXES; axis++) points *= (double) (1 << l) / share[axis] + 2;
+            for (int axis = 0; axis < AXES; axis++)
+                points *= (double) (1 << l) / (split ? share[axis] : 1) + 2;
             all += (l == LEVELS[problem] ? 3 : 2) * 8 * points;
         }
         return all;
@@ -126,7 +140,7 @@ public final class MG extends Npb {
                 plane(l, data, outgoing, axis, last, false);
                 continue;
             }
-            final int room = l.points() / l.m[axis];
+            final int room = (int) (l.points() / l.m[axis]);
             // Tagged with the side that it is sent from.
             final Request below =
                 world.Irecv(incoming0, 0, room, MPI.DOUBLE, neighbour[axis][0], 1);
@@ -416,7 +430,7 @@ public final class MG extends Npb {
                 neighbour[axis][side] = rank + (next - place[axis]) * stride[axis];
             }
         levels = LEVELS[problem];
-        lowest = processes == 1 ? 1 : 2 + log2(grid[2]) - 1; // the z axis is split most
+        lowest = lowestOf(grid[2]);
         level = new Level[levels + 1];
         int longest = 0, largest = 0;
         for (int l = levels; l > 0; l--) {
@@ -430,7 +444,7 @@ public final class MG extends Npb {
             level[l].allocate();
         }
         if (lowest > 1) {
-            largest = level[lowest - 1].points();
+            largest = (int) level[lowest - 1].points();
             block.allocate();
             gathered = new double[largest];
         }

@@ -16,8 +16,8 @@ import mpi.MPIException;
  * one process of class W, MG made 4900 Mop/s with them and 1600 without (CPU time, OpenJDK 21).
  */
 abstract class Npb {
-    static final String CLASS_NAMES = "SWABC";
-    static final int MOST_PROCESSES = 128, MOST_ITERATIONS = 100;
+    static final String CLASS_NAMES = "SWABCDE";
+    static final int MOST_PROCESSES = 1 << 16, MOST_ITERATIONS = 100;
 
     /* Random numbers: x' = a x mod 2^46, and x / 2^46 is uniform (report, 2.3). */
     static final long RANDOM_MASK = (1L << 46) - 1, RANDOM_A = 1220703125, RANDOM_SEED = 314159265;
@@ -30,7 +30,7 @@ abstract class Npb {
                                 COMPILING = 0.02;
 
     private static final String HELP = "Usage: <launcher> -n N %s CLASS%n"
-        + "The %s kernel of the NAS Parallel Benchmarks; CLASS is S, W, A, B or C (each some%n"
+        + "The %s kernel of the NAS Parallel Benchmarks; CLASS is S, W, A, B, C, D or E (each some%n"
         + "times larger than the one before), N a power of two up to %d.%n%n"
         + "Exit status: 0 verified, 2 bad usage or too little memory,%n"
         + "3 the result is not the official one.%n";
@@ -64,6 +64,16 @@ abstract class Npb {
     /** Memory that this process allocates. */
     abstract double bytes(int problem);
 
+    /** Fewest processes: an array of Java holds 2^31 - 1 numbers. */
+    long fewest(int problem) {
+        return 1;
+    }
+
+    /** Most processes of a class. */
+    long most(int problem) {
+        return MOST_PROCESSES;
+    }
+
     /** The kernel from its title to its table; returns the exit status. */
     abstract int kernel() throws MPIException;
 
@@ -76,11 +86,12 @@ abstract class Npb {
         final boolean one = arguments.length == 1;
         problem = one && arguments[0].length() == 1 ? CLASS_NAMES.indexOf(arguments[0]) : -1;
         if (problem < 0)
-            throw refusal("one class is expected, S, W, A, B or C, %s; see --help.",
+            throw refusal("one class is expected, S, W, A, B, C, D or E, %s; see --help.",
                 one ? "not '" + arguments[0] + "'" : "and nothing else");
-        if (processes > MOST_PROCESSES || Integer.bitCount(processes) != 1)
-            throw refusal("class %s runs on 1, 2, 4, ... processes up to %d, not on %d.",
-                arguments[0], MOST_PROCESSES, processes);
+        final long fewest = fewest(problem), most = Math.min(most(problem), MOST_PROCESSES);
+        if (processes < fewest || processes > most || Integer.bitCount(processes) != 1)
+            throw refusal("class %s runs on %d, %d, %d, ... processes up to %d, not on %d.",
+                arguments[0], fewest, 2 * fewest, 4 * fewest, most, processes);
         checkMemory();
         return kernel();
     }

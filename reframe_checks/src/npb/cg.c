@@ -13,14 +13,15 @@
  */
 #include "npb.h"
 
-enum { CG_ITERATIONS = 25, LANES = 4 };
+enum { CG_ITERATIONS = 25, LANES = 4, MOST_NONZEROS = 26 };
 static const struct {
     int n, nonzeros, iterations;
     double shift, zeta;
 } CLASS[CLASSES] = {
-    {1400, 7, 15, 10, 8.5971775078648},     {7000, 8, 15, 12, 10.362595087124},
-    {14000, 11, 15, 20, 17.130235054029},   {75000, 13, 75, 60, 22.712745482631},
-    {150000, 15, 75, 110, 28.973605592845},
+    {1400, 7, 15, 10, 8.5971775078648},        {7000, 8, 15, 12, 10.362595087124},
+    {14000, 11, 15, 20, 17.130235054029},      {75000, 13, 75, 60, 22.712745482631},
+    {150000, 15, 75, 110, 28.973605592845},    {1500000, 21, 100, 500, 52.514532105794},
+    {9000000, 26, 100, 1500, 77.522164599383},
 };
 static const double RCOND = 0.1;
 
@@ -34,88 +35,74 @@ static int steps;       /* of a sum over a row of the grid */
 static double *x, *z, *p, *q, *r, *w, *other;
 
 static struct {
-    int *start, *column;
+    int64_t *start; /* class E has more than 2^31 elements */
+    int *column;
     double *value;
 } matrix;
 
 static int start_of(int part, int parts) { return (int)((long)n * part / parts); }
 
-/* The generating vectors, and no more entries than their outer products have before equal places
- * are added up. */
+/* No more entries than the outer products have before equal places are added up, and the vectors
+ * of the iteration. */
 static double bytes(int c)
 {
-    const double vectors = (double)CLASS[c].n * (CLASS[c].nonzeros + 1) * 12;
-    return vectors * (CLASS[c].nonzeros + 1) / processes + vectors;
+    const double width = CLASS[c].nonzeros + 1, longest = CLASS[c].n >> log_2(processes) / 2;
+    return 12 * CLASS[c].n * width * width / processes + 7 * 8 * longest;
 }
 
 /* ---- the matrix: sum over i of w_i v_i v_i' with sparse random v_i, and RCOND - shift on the
  * diagonal */
 
-static struct {
-    int *index;
-    double *element;
-    int *length;
-} vectors;
-
-/* A value and a place a time; places beyond n or already taken are passed over, and the i-th
- * element is always 0.5. */
-static void make_vectors(void)
+/* The i-th vector; returns how many elements it has.  A value and a place a time; places beyond n
+ * or already taken are passed over, and the i-th element is always 0.5. */
+static int next_vector(uint64_t *state, int i, int *index, double *element)
 {
-    const int nonzeros = CLASS[class].nonzeros, width = nonzeros + 1;
-    int places = 1;
+    const int nonzeros = CLASS[class].nonzeros;
+    int places = 1, length = 0, has_own = 0;
     while (places < n) places *= 2;
-    vectors.index = npb_allocate((size_t)n * (size_t)width, sizeof(int));
-    vectors.element = npb_allocate((size_t)n * (size_t)width, sizeof(double));
-    vectors.length = npb_allocate((size_t)n, sizeof(int));
-    uint64_t state = RANDOM_SEED;
-    random_next(&state);
-    for (int i = 0; i < n; i++) {
-        int *const index = vectors.index + (size_t)i * (size_t)width;
-        double *const element = vectors.element + (size_t)i * (size_t)width;
-        int length = 0, has_own = 0;
-        while (length < nonzeros) {
-            const double value = random_next(&state);
-            const int place = (int)(random_next(&state) * places);
-            int taken = place >= n;
-            for (int k = 0; k < length && !taken; k++) taken = index[k] == place;
-            if (taken) continue;
-            index[length] = place;
-            element[length++] = value;
-        }
-        for (int k = 0; k < length; k++)
-            if (index[k] == i) {
-                element[k] = 0.5;
-                has_own = 1;
-            }
-        if (!has_own) {
-            index[length] = i;
-            element[length++] = 0.5;
-        }
-        vectors.length[i] = length;
+    while (length < nonzeros) {
+        const double value = random_next(state);
+        const int place = (int)(random_next(state) * places);
+        int taken = place >= n;
+        for (int k = 0; k < length && !taken; k++) taken = index[k] == place;
+        if (taken) continue;
+        index[length] = place;
+        element[length++] = value;
     }
+    for (int k = 0; k < length; k++)
+        if (index[k] == i) {
+            element[k] = 0.5;
+            has_own = 1;
+        }
+    if (!has_own) {
+        index[length] = i;
+        element[length++] = 0.5;
+    }
+    return length;
 }
 
 static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 /* Every outer product's entries behind one another in their row, then each row sorted and equal
- * places added up. */
+ * places added up.  Each pass makes the vectors anew: all of class E take 3 GB. */
 static void make_matrix(void)
 {
-    make_vectors();
-    const size_t width = (size_t)CLASS[class].nonzeros + 1;
     const double ratio = pow(RCOND, 1.0 / n);
-    int *const start = npb_allocate((size_t)row_count + 1, sizeof(int));
-    int *const end = npb_allocate((size_t)row_count, sizeof(int));
-    memset(end, 0, (size_t)row_count * sizeof(int));
+    int64_t *const start = npb_allocate((size_t)row_count + 1, sizeof *start);
+    int64_t *const end = npb_allocate((size_t)row_count, sizeof *end);
+    memset(end, 0, (size_t)row_count * sizeof *end);
     for (int pass = 0; pass < 2; pass++) { /* count, then fill */
         double weight = 1;
+        uint64_t state = RANDOM_SEED;
+        random_next(&state);
         for (int i = 0; i < n; i++, weight *= ratio) {
-            const int *const index = vectors.index + (size_t)i * width;
-            const double *const element = vectors.element + (size_t)i * width;
-            for (int a = 0; a < vectors.length[i]; a++) {
+            int index[MOST_NONZEROS + 1];
+            double element[MOST_NONZEROS + 1];
+            const int length = next_vector(&state, i, index, element);
+            for (int a = 0; a < length; a++) {
                 const int row = index[a] - first_row;
                 if (row < 0 || row >= row_count) continue;
-                for (int b = 0; b < vectors.length[i]; b++) {
+                for (int b = 0; b < length; b++) {
                     const int column = index[b] - first_column;
                     if (column < 0 || column >= column_count) continue;
                     if (pass) {
@@ -140,17 +127,17 @@ static void make_matrix(void)
     double *const sum = npb_allocate((size_t)column_count, sizeof(double));
     char *const seen = npb_allocate((size_t)column_count, 1);
     memset(seen, 0, (size_t)column_count);
-    int out = 0;
+    int64_t out = 0;
     for (int row = 0; row < row_count; row++) {
-        const int begin = out;
-        for (int k = start[row]; k < end[row]; k++) {
+        const int64_t begin = out;
+        for (int64_t k = start[row]; k < end[row]; k++) {
             const int column = matrix.column[k];
             sum[column] = seen[column] ? sum[column] + matrix.value[k] : matrix.value[k];
             if (!seen[column]) matrix.column[out++] = column;
             seen[column] = 1;
         }
         qsort(matrix.column + begin, (size_t)(out - begin), sizeof(int), by_number);
-        for (int k = begin; k < out; k++) {
+        for (int64_t k = begin; k < out; k++) {
             matrix.value[k] = sum[matrix.column[k]];
             seen[matrix.column[k]] = 0;
         }
@@ -161,9 +148,6 @@ static void make_matrix(void)
     free(end);
     free(sum);
     free(seen);
-    free(vectors.index);
-    free(vectors.element);
-    free(vectors.length);
 }
 
 /* ---- the grid of processes */
@@ -226,8 +210,8 @@ static void multiply(const double *restrict vector, double *restrict product)
     const double *restrict value = matrix.value;
     for (int row = 0; row < row_count; row++) {
         double lane[LANES] = {0};
-        int k = matrix.start[row];
-        const int end = matrix.start[row + 1];
+        int64_t k = matrix.start[row];
+        const int64_t end = matrix.start[row + 1];
         for (; k + LANES <= end; k += LANES)
             for (int l = 0; l < LANES; l++) lane[l] += value[k + l] * vector[column[k + l]];
         for (; k < end; k++) lane[0] += value[k] * vector[column[k]];
@@ -300,7 +284,7 @@ static double power_step(double *residual)
 
 int main(int argc, char **argv)
 {
-    static const struct kernel CG = {"CG", "floating point", bytes};
+    static const struct kernel CG = {"CG", "floating point", .bytes = bytes};
     class = npb_start(argc, argv, &CG);
     n = CLASS[class].n;
     const int iterations = CLASS[class].iterations;

@@ -13,7 +13,7 @@
  */
 #include "npb.h"
 
-enum { BATCH = 16, APART = 24, MOST_STEPS = 20, MOST_POINTS = 512, CHECKED = 1024 };
+enum { BATCH = 16, APART = 24, MOST_STEPS = 25, MOST_POINTS = 4096, CHECKED = 1024 };
 static const struct {
     int n[3], steps;
     double sum[MOST_STEPS][2];
@@ -33,7 +33,8 @@ static int y_part;                    /* of the columns in Fourier space */
 /* those who share my planes, and those who share my columns */
 static MPI_Comm row, column;
 static number *fourier, *space, *moved;
-static number roots[MOST_POINTS];     /* exp(-2 pi i k / MOST_POINTS) */
+static int circle = 512;               /* 512, or the points of a longer axis */
+static number roots[MOST_POINTS];     /* exp(-2 pi i k / circle) */
 static double decay[3][MOST_POINTS];  /* what a time step leaves of a frequency */
 /* apart by no power of two: they would share the sets of a cache */
 static double work[4][MOST_POINTS * BATCH + APART];
@@ -46,13 +47,25 @@ static double bytes(int c)
     return (processes > 1 ? 3 : 2) * sizeof(number) * points / processes;
 }
 
+/* MPI counts the points that a process sends to another in 31 bits. */
+static long fewest(int c)
+{
+    return ldexp(CLASS[c].n[0], -31) * CLASS[c].n[1] * CLASS[c].n[2] < 4 ? 1 : 4;
+}
+
+static long most(int c)
+{
+    const int *const n = CLASS[c].n;
+    return (long)smaller(n[1], n[2]) * smaller(n[0], n[1]);
+}
+
 /* ---- transforms of `s` interleaved lines of n points: self-sorting (Stockham), by fours and at
  * the end by two */
 
 static void by_four(int n, int s, const double *restrict xr, const double *restrict xi,
                     double *restrict yr, double *restrict yi)
 {
-    const int quarter = n / 4, stride = MOST_POINTS / n;
+    const int quarter = n / 4, stride = circle / n;
     for (int p = 0; p < quarter; p++) {
         const number w1 = roots[p * stride], w2 = roots[2 * p * stride], w3 = roots[3 * p * stride];
         const int a = s * p, b = a + s * quarter, c = b + s * quarter, d = c + s * quarter,
@@ -276,8 +289,8 @@ static void initial_conditions(void)
 static void make_tables(void)
 {
     const double pi = acos(-1), alpha = 1e-6;
-    for (int k = 0; k < MOST_POINTS; k++)
-        roots[k] = (number){cos(2 * pi * k / MOST_POINTS), -sin(2 * pi * k / MOST_POINTS)};
+    for (int k = 0; k < circle; k++)
+        roots[k] = (number){cos(2 * pi * k / circle), -sin(2 * pi * k / circle)};
     for (int axis = 0; axis < 3; axis++) {
         const int n = CLASS[class].n[axis];
         for (int k = 0; k < n; k++) {
@@ -309,6 +322,8 @@ static void make_grid(void)
     nx = CLASS[class].n[0];
     ny = CLASS[class].n[1];
     nz = CLASS[class].n[2];
+    for (int axis = 0; axis < 3; axis++)
+        if (CLASS[class].n[axis] > circle) circle = CLASS[class].n[axis];
     along = smaller(processes, smaller(ny, nz));
     across = processes / along;
     my_across = rank % across;
@@ -327,7 +342,7 @@ static void make_grid(void)
 
 int main(int argc, char **argv)
 {
-    static const struct kernel FT = {"FT", "floating point", bytes};
+    static const struct kernel FT = {"FT", "floating point", bytes, fewest, most};
     class = npb_start(argc, argv, &FT);
     const int steps = CLASS[class].steps;
     make_grid();

@@ -12,7 +12,7 @@
  */
 #include "npb.h"
 
-enum { MOST_LEVELS = 9, AXES = 3, CHARGES = 10 };
+enum { MOST_LEVELS = 11, AXES = 3, CHARGES = 10 };
 static const struct {
     int levels, iterations;
     double norm, smoother[3];
@@ -22,6 +22,8 @@ static const struct {
     {8, 4, 0.2433365309069e-05, {-3.0 / 8, 1.0 / 32, -1.0 / 64}},
     {8, 20, 0.1800564401355e-05, {-3.0 / 17, 1.0 / 33, -1.0 / 61}},
     {9, 20, 0.5706732285740e-06, {-3.0 / 17, 1.0 / 33, -1.0 / 61}},
+    {10, 50, 0.1583275060440e-09, {-3.0 / 17, 1.0 / 33, -1.0 / 61}},
+    {11, 50, 0.5630442584711e-10, {-3.0 / 17, 1.0 / 33, -1.0 / 61}},
 };
 static const double STENCIL_CENTRE = -8.0 / 3, STENCIL_EDGE = 1.0 / 6, STENCIL_CORNER = 1.0 / 12;
 
@@ -47,18 +49,26 @@ static void make_shares(int count, int share[AXES])
     share[2] = count / share[0] / share[1];
 }
 
+/* Of `share` processes along the z axis, which is split most. */
+static int lowest_of(int share) { return processes == 1 ? 1 : 1 + log_2(share); }
+
 static double bytes(int c)
 {
     int share[AXES];
     make_shares(processes, share);
     double all = 0;
     for (int l = CLASS[c].levels; l > 0; l--) {
+        const int split = l >= lowest_of(share[2]);
         double points = 1;
-        for (int axis = 0; axis < AXES; axis++) points *= (double)(1 << l) / share[axis] + 2;
+        for (int axis = 0; axis < AXES; axis++)
+            points *= (double)(1 << l) / (split ? share[axis] : 1) + 2;
         all += (l == CLASS[c].levels ? 3 : 2) * 8 * points;
     }
     return all;
 }
+
+/* Every process has two points or more of the finest level in each direction. */
+static long most(int c) { return 1L << 3 * (CLASS[c].levels - 1); }
 
 static size_t points_of(const struct level *l)
 {
@@ -360,12 +370,6 @@ struct charge {
     int64_t at; /* x + n (y + n z) in the whole cube */
 };
 
-static int by_value(const void *a, const void *b)
-{
-    const double one = ((const struct charge *)a)->value, other = ((const struct charge *)b)->value;
-    return (one > other) - (one < other);
-}
-
 /* Keeps the ten smallest, in order. */
 static void keep(struct charge *smallest, double value, int64_t at)
 {
@@ -375,12 +379,22 @@ static void keep(struct charge *smallest, double value, int64_t at)
     smallest[i] = (struct charge){value, at};
 }
 
+/* Of two processes' charges; both signs are elements of a reduction. */
+static void merge(void *theirs, void *mine, int *signs, MPI_Datatype *type)
+{
+    (void)type;
+    const struct charge *from = theirs;
+    struct charge *to = mine;
+    for (int sign = 0; sign < *signs; sign++, to += CHARGES)
+        for (int i = 0; i < CHARGES; i++, from++) keep(to, from->value, from->at);
+}
+
 /* +1 at the ten largest of the random numbers that fill the cube, -1 at the ten smallest. */
 static void place_charges(void)
 {
     const struct level *const l = &level[levels];
     const int n = 1 << levels;
-    struct charge found[2][CHARGES], all[CHARGES * MOST_PROCESSES];
+    struct charge found[2][CHARGES];
     for (int i = 0; i < CHARGES; i++) found[0][i] = found[1][i] = (struct charge){2, 0};
     for (int z = 0; z < l->m[2] - 2; z++)
         for (int y = 0; y < l->m[1] - 2; y++) {
@@ -395,12 +409,17 @@ static void place_charges(void)
             }
         }
     memset(v, 0, points_of(l) * sizeof *v);
-    for (int sign = 0; sign < 2; sign++) {
-        MPI_Allgather(found[sign], sizeof *found, MPI_BYTE, all, sizeof *found, MPI_BYTE,
-                      MPI_COMM_WORLD);
-        qsort(all, (size_t)(CHARGES * processes), sizeof *all, by_value);
+    MPI_Datatype charges;
+    MPI_Op merged;
+    MPI_Type_contiguous(sizeof *found, MPI_BYTE, &charges);
+    MPI_Type_commit(&charges);
+    MPI_Op_create(merge, 1, &merged);
+    MPI_Allreduce(MPI_IN_PLACE, found, 2, charges, merged, MPI_COMM_WORLD);
+    MPI_Op_free(&merged);
+    MPI_Type_free(&charges);
+    for (int sign = 0; sign < 2; sign++)
         for (int i = 0; i < CHARGES; i++) {
-            int64_t rest = all[i].at;
+            int64_t rest = found[sign][i].at;
             int at[AXES], mine = 1;
             for (int axis = 0; axis < AXES; axis++, rest /= n) {
                 at[axis] = (int)(rest % n) - place[axis] * (l->m[axis] - 2) + 1;
@@ -408,7 +427,6 @@ static void place_charges(void)
             }
             if (mine) v[row_of(l, at[1], at[2]) + (size_t)at[0]] = sign ? 1 : -1;
         }
-    }
     memset(l->u, 0, points_of(l) * sizeof *l->u);
 }
 
@@ -425,7 +443,7 @@ static void make_levels(void)
             neighbour[axis][side] = rank + (next - place[axis]) * stride[axis];
         }
     levels = CLASS[class].levels;
-    lowest = processes == 1 ? 1 : 2 + log_2(grid[2]) - 1; /* the z axis is split most */
+    lowest = lowest_of(grid[2]);
     size_t longest = 0, largest = 0;
     for (int l = levels; l > 0; l--) {
         for (int axis = 0; axis < AXES; axis++) {
@@ -456,7 +474,7 @@ static void make_levels(void)
 
 int main(int argc, char **argv)
 {
-    static const struct kernel MG = {"MG", "floating point", bytes};
+    static const struct kernel MG = {"MG", "floating point", bytes, .most = most};
     class = npb_start(argc, argv, &MG);
     const int n = 1 << CLASS[class].levels, iterations = CLASS[class].iterations;
     npb_title("Size: %4dx%4dx%4d  (class %c)\n Iterations: %3d", n, n, n, CLASS_NAMES[class],

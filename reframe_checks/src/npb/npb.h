@@ -22,8 +22,8 @@
 #include <sys/resource.h>
 #include "../mpi_program.h"
 
-enum { CLASSES = 5, MAX_ITERATIONS = 100, MOST_PROCESSES = 128 };
-static const char CLASS_NAMES[] = "SWABC";
+enum { CLASSES = 7, MAX_ITERATIONS = 100, MOST_PROCESSES = 1 << 16 };
+static const char CLASS_NAMES[] = "SWABCDE";
 
 static int rank, processes;
 
@@ -53,6 +53,8 @@ struct kernel {
     const char *name;                       /* CG, ... */
     const char *operation;                  /* what the official table calls an operation */
     double (*bytes)(int class);             /* memory of this process */
+    /* fewest and most processes of a class; NULL: 1 and MOST_PROCESSES */
+    long (*fewest)(int class), (*most)(int class);
 };
 
 static const struct kernel *npb_kernel;
@@ -74,7 +76,7 @@ static _Noreturn void npb_refuse(const char *format, ...)
 
 static const char NPB_HELP[] =
     "Usage: <launcher> -n N %s CLASS\n"
-    "The %s kernel of the NAS Parallel Benchmarks; CLASS is S, W, A, B or C (each some\n"
+    "The %s kernel of the NAS Parallel Benchmarks; CLASS is S, W, A, B, C, D or E (each some\n"
     "times larger than the one before), N a power of two up to %d.\n"
     "\n"
     "Example: mpirun -n 4 %s A\n"
@@ -130,13 +132,16 @@ static int npb_start(int argc, char **argv, const struct kernel *kernel)
     }
     const char *found = argc == 2 && strlen(argv[1]) == 1 ? strchr(CLASS_NAMES, argv[1][0]) : NULL;
     if (!found)
-        npb_refuse("one class is expected, S, W, A, B or C, %s%s%s; see --help.",
+        npb_refuse("one class is expected, S, W, A, B, C, D or E, %s%s%s; see --help.",
                    argc == 2 ? "not '" : "and nothing else", argc == 2 ? argv[1] : "",
                    argc == 2 ? "'" : "");
     const int class = (int)(found - CLASS_NAMES);
-    if (processes > MOST_PROCESSES || processes & (processes - 1))
-        npb_refuse("class %c runs on 1, 2, 4, ... processes up to %d, not on %d.", *found,
-                   MOST_PROCESSES, processes);
+    const long fewest = kernel->fewest ? kernel->fewest(class) : 1;
+    const long bound = kernel->most ? kernel->most(class) : MOST_PROCESSES;
+    const long most = bound < MOST_PROCESSES ? bound : MOST_PROCESSES;
+    if (processes < fewest || processes > most || processes & (processes - 1))
+        npb_refuse("class %c runs on %ld, %ld, %ld, ... processes up to %ld, not on %d.", *found,
+                   fewest, 2 * fewest, 4 * fewest, most, processes);
     npb_check_memory(class);
     return class;
 }

@@ -33,7 +33,7 @@ import java.util.Set;
 public final class NearmetalRun {
     /** Of a JVM that failed, whatever its program says. */
     private static final int FAILED = 1;
-    private static final int BEAT_MS = 1000, MOST_RANKS = 1000;
+    private static final int BEAT_MS = 1000, MOST_RANKS = 65536;
     /** Seconds that the others leave rank 0 to name the ranks that are missing. */
     private static final int LATER = 5;
     private static volatile boolean finished;

@@ -61,7 +61,7 @@ done
 job=${SLURM_JOB_ID:-}
 case $job in '' | *[!0-9]*) fail "this is no step of a Slurm job (no SLURM_JOB_ID): start it with srun." ;; esac
 slot=16
-[ "$library-$device" != fastmpj-niodev ] || { whole SLURM_NTASKS "${SLURM_NTASKS:-}" 1 1000 && slot=$((16 + 2 * SLURM_NTASKS)); }
+[ "$library-$device" != fastmpj-niodev ] || { whole SLURM_NTASKS "${SLURM_NTASKS:-}" 1 65536 && slot=$((16 + 2 * SLURM_NTASKS)); }
 first=${ports%-*} last=${ports#*-}
 whole ports "$first" 1024 65520
 whole ports "$last" $((first + 15)) 65535
@@ -69,7 +69,7 @@ whole ports "$last" $((first + 15)) 65535
     "$SLURM_NTASKS ranks beside the launcher's 16, $slot: give more in the partition's extras (java_ports)."
 port=$((first + job % ((last - first + 1) / slot) * slot))
 whole patience "$patience" 1 86400
-whole ranks "$ranks" 1 1000
+whole ranks "$ranks" 1 65536
 
 # What this JVM has of the allocation's memory, in MB: all of the node's where Slurm does not share it out.
 if [ "${SLURM_MEM_PER_NODE:-0}" -gt 0 ]; then
