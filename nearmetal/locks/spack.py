@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import archspec.cpu
+import archspec.cpu  # comes with ReFrame
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.util import documents
