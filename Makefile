@@ -137,8 +137,8 @@ SPACK ?= $(shell command -v spack)
 spack-check: .venv/ready ## do Spack's environments, locks and recipes agree? Asks SPACK too, where there is one
 	@.venv/bin/python -m nearmetal.locks.spack $(if $(SPACK),--spack '$(SPACK)')
 
-spack-lock: .venv/ready ## write the locks of spack-env anew by SPACK (default: spack), and say what changed; SITE=DIRECTORY: a site's own, there
-	@.venv/bin/python -m nearmetal.locks.spack --spack '$(or $(SPACK),spack)' $(if $(SITE),--into '$(SITE)' $(ENVIRONMENTS:%=--environment %),--write)
+spack-lock: .venv/ready ## write the locks of spack-env anew by SPACK (default: spack), and say what changed; SITE=DIRECTORY: a site's own, there; TARGET=neoverse_v1: for a processor
+	@.venv/bin/python -m nearmetal.locks.spack --spack '$(or $(SPACK),spack)' $(if $(TARGET),--target '$(TARGET)') $(if $(SITE),--into '$(SITE)' $(ENVIRONMENTS:%=--environment %),--write)
 
 spack-cache: .venv/ready ## install the locks of spack-env by SPACK, and put the binaries into the build cache CACHE (hours; ENVIRONMENTS='openmpi' some; SITE=DIRECTORY a site's own locks)
 	@.venv/bin/python -m nearmetal.locks.spack_cache --spack '$(or $(SPACK),spack)' $(if $(SITE),--site '$(SITE)') $(if $(CACHE),--cache '$(CACHE)') $(ENVIRONMENTS)

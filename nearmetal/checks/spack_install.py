@@ -3,6 +3,7 @@
 This serves environments with the feature `spack`.
 """
 
+import platform
 import shlex
 import shutil
 from pathlib import Path
@@ -34,6 +35,11 @@ def directory(environ) -> Path:
     return ENVIRONMENTS_DIR / SPACK_ENV.of(environ, default=environ.name)
 
 
+def machine_of(partition) -> str:
+    """The architecture of a partition's nodes: the site's `processor`, or else the login node's."""
+    return locks.machine_of(partition.processor.arch or platform.machine())
+
+
 def stage(environment: Path, target: Path) -> None:
     """Copy an environment to `target`, where Spack can write, and link the directories that it
     includes."""
@@ -60,7 +66,7 @@ def commands_to_write(script: str, load: str) -> list[str]:
 def differs(lock, stagedir: Path) -> str:
     """Differences between an installation and its lock, or between the lock and its copy; '' if
     there are none."""
-    copy = stagedir / "spack-env" / lock.path.parent.name / lock.path.name
+    copy = stagedir / "spack-env" / lock.path.parent.name / "spack.lock"
     if copy.read_bytes() != lock.path.read_bytes():
         return (
             f"Spack changed the lock: its copy differs from {lock.path}. "
@@ -86,13 +92,14 @@ class spack_install(rfm.CompileOnlyRegressionTest):
     def install_from_the_lock(self):
         environ, self.directory = self.current_environ.name, directory(self.current_environ)
         try:
-            self.lock = locks.read_lock(self.directory / "spack.lock")
+            self.lock = locks.choose(self.directory, machine_of(self.current_partition))
         except locks.LockError as error:
             raise SanityError(
                 f"{error} (`spack_env` in the extras of the environment {environ})"
             ) from None
         stage(self.directory, Path(self.stagedir, "spack-env"))
         here = f"spack-env/{self.directory.name}"
+        shutil.copy(self.lock.path, Path(self.stagedir, here, "spack.lock"))
         self.build_system = "Spack"
         spack: Any = self.build_system  # ReFrame has replaced the name by an object
         spack.environment = here
@@ -105,6 +112,11 @@ class spack_install(rfm.CompileOnlyRegressionTest):
                 f"modules, env_vars or prepare_cmds of the environment {environ}",
             ),
             "spack --version",
+            (
+                f'[ "$(uname -m)" = {self.lock.machine} ] || {{ echo "this node is $(uname -m), '
+                f"and {self.lock.path} is for {self.lock.target}. Fix: name the nodes' processor "
+                "(processor: {arch: ...}) in the system's file\" >&2; exit 1; }"
+            ),
         ]
         if cache := SPACK_CACHE.of(self.current_partition):
             self.prebuild_cmds += [

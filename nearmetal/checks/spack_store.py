@@ -9,7 +9,7 @@ import reframe.core.runtime as runtime
 from reframe.core.exceptions import ReframeError
 
 from nearmetal.checks.parsing.spack import measured
-from nearmetal.checks.spack_install import directory
+from nearmetal.checks.spack_install import directory, machine_of
 from nearmetal.locks import spack as locks
 
 #: Exit code of the question where Spack is not on PATH.
@@ -37,13 +37,16 @@ def absence(environ, partition) -> str:
         commands = runtime.emit_loadenv_commands(partition.local_env, environ)
     except ReframeError as error:
         return f"{environ.name} cannot be loaded on this node: {error}"
-    return _absence(environ.name, directory(environ), "\n".join([*commands, *QUESTION]))
+    machine, script = machine_of(partition), "\n".join([*commands, *QUESTION])
+    return _absence(environ.name, directory(environ), machine, script)
 
 
 @functools.cache  # each check asks, and Spack takes a second
-def _absence(name: str, environment: Path, script: str) -> str:
+def _absence(name: str, environment: Path, machine: str, script: str) -> str:
     try:
-        lock = locks.read_lock(environment / "spack.lock")
+        lock = locks.choose(environment, machine)
+    except locks.NoLock as error:
+        return f"{name}: {error}"
     except locks.LockError:
         return ""
     code, output, words = _ask(script)

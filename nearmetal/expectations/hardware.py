@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
-#: Double-precision operations of a core in a cycle, by the widest instructions that it has: two
-#: fused multiply-adds of a vector (Intel, Optimization Reference Manual, section 2; Arm, Neoverse
-#: N1 Software Optimization Guide). SVE has the bits of its vectors: two of 512 in A64FX, two of 256
-#: in Neoverse V1, four of 128 in Neoverse V2 (their Software Optimization Guides).
-OPERATIONS = {
-    "avx512": 32,
-    "fma": 16,
-    "avx": 8,
-    "sse2": 4,
-    "asimd": 8,
-    "sve128": 16,
-    "sve256": 16,
-    "sve512": 32,
-}
-#: Processors with AVX-512 that have one unit for its multiply-adds, or two of half its width
-#: (Intel ARK, "# of AVX-512 FMA Units"; AMD, Software Optimization Guide for Zen 4).
-ONE_UNIT = re.compile(
-    r"Xeon.* (Bronze 3[12]\d\d|Silver 4[12]\d\d|Gold 5[12](?!22)\d\d)"
-    r"|EPYC ([89]\d\d4|9V33X|9V64H|9V74|9R14)"
-)
+from nearmetal.util import documents
+
+#: What a core multiplies and adds at once, by processor, with the vendors' guides.
+PROCESSORS = Path(__file__).resolve().parent / "processors.yaml"
 NOMINAL = re.compile(r"@ (\d+(?:\.\d+)?)GHz")
 SPEED = re.compile(r"nic\..+\.speed")
 #: What joins the carriers of a transport, and the transports of variants.
@@ -47,13 +33,31 @@ def core_gflops(facts: Mapping[str, str]) -> float | None:
 
     The clock is the highest, or else the model's nominal one. None if a fact is missing.
     """
-    vector, ghz = str(facts.get("vector")), _clock(facts)
-    operations = OPERATIONS.get(vector)
-    if not operations or not ghz:
+    processor = _processor(facts)
+    if processor is None:
         return None
-    if vector == "avx512" and ONE_UNIT.search(str(facts.get("cpu_model"))):
-        operations //= 2
-    return ghz * operations
+    ghz = _clock(facts)
+    if ghz is None and "EC2" in str(facts.get("dmi")):
+        ghz = processor.get("ec2_ghz")
+    if ghz is None:
+        return None
+    # A fused multiply-add is two operations on each 64 bits of a vector.
+    return ghz * processor["units"] * processor["bits"] / 32
+
+
+@functools.cache
+def processors() -> list[dict]:
+    """The rows of processors.yaml."""
+    return documents.read(PROCESSORS)
+
+
+def _processor(facts: Mapping[str, str]) -> dict | None:
+    """The first row for a node's processor."""
+    vector, model = facts.get("vector"), str(facts.get("cpu_model"))
+    for row in processors():
+        if row["vector"] == vector and re.search(row["model"], model):
+            return row
+    return None
 
 
 def nic_gbps(facts: Mapping[str, str]) -> float | None:

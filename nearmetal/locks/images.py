@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ import yaml
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.lab import conditions
+from nearmetal.locks import spack as locks
 from nearmetal.locks.builder import Builder, BuildError, cache, digest_of, node_image
 from nearmetal.locks.images_lock import (
     MADE_FROM,
@@ -174,7 +176,10 @@ def main(words=None) -> int:
             arguments.lock,
             lambda text: print(text, flush=True),
         )
-    except (ImagesError, BuildError, cache.ImageError, conditions.LabError, OSError) as error:
+    except (
+        *(ImagesError, BuildError, cache.ImageError),
+        *(locks.LockError, conditions.LabError, OSError),
+    ) as error:
         print(f"images: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -248,6 +253,8 @@ def build_all(stacks, asked, lock_anew, say) -> int:
         for stack in stacks:
             entry = entries.get(stack, {})
             software = asked or entry.get("software", "debian")
+            if software == "spack":
+                locks.choose(locks.HERE / stack, platform.machine())
             here = made_from(stack, software)
             if entry and is_built(stack, entry, here):
                 say(f"{label(stack, entry)}: as locked")

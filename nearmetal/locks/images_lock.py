@@ -5,6 +5,7 @@ record beside an image names them, and the digest of the image.
 """
 
 import os
+import platform
 from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
@@ -33,7 +34,11 @@ class ImagesError(ValueError):
 
 
 def directory() -> Path:
-    return Path(os.environ.get("NEARMETAL_IMAGES") or CHECKOUT / "containers" / "images")
+    """Where images are: NEARMETAL_IMAGES, or a directory for this machine's architecture."""
+    name, machine = "images", platform.machine()
+    if machine != "x86_64":
+        name += f"-{machine}"
+    return Path(os.environ.get("NEARMETAL_IMAGES") or CHECKOUT / "containers" / name)
 
 
 def lock_path() -> Path:

@@ -3,6 +3,7 @@
 make spack-check                               reads them; asks Spack too where there is one
 make spack-lock                                writes the locks anew by Spack, and says what changed
 make spack-lock SITE=DIRECTORY                 writes a site's own locks there, with its externals
+make spack-lock ... TARGET=neoverse_v1         for that processor
 python -m nearmetal.locks.spack OLD NEW        says what changed
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import re
 import shlex
 import shutil
@@ -19,6 +21,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import archspec.cpu  # comes with ReFrame
 
 from nearmetal.checkout import CHECKOUT
 from nearmetal.util import documents
@@ -32,12 +36,18 @@ LOCK_VERSIONS = (6, 7)
 #: What may come from the machine that wrote a lock: the compiler and the C library.
 EXTERNAL = {"gcc", "glibc"}
 REGENERATE = "write it anew: make spack-lock"
+#: What new locks are for, by architecture. A64FX and all Neoverse processors have Armv8.2.
+TARGETS = {"x86_64": "x86_64_v3", "aarch64": "armv8.2a"}
 #: A version, a variant or a value in a spec.
 WORD = r"@[^\s~+]+|[~+][\w-]+|[\w-]+=\S+"
 
 
 class LockError(ValueError):
     """A file is not usable; the message names it and says what to do."""
+
+
+class NoLock(LockError):
+    """An environment has no lock for an architecture; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,39 @@ class Lock:
     @property
     def by_name(self) -> dict[str, Node]:
         return {node.name: node for node in self.nodes.values()}
+
+    @property
+    def target(self) -> str:
+        """What its packages are built for."""
+        # Spack writes the target of its own machine for what is external.
+        built_first = sorted(self.nodes.values(), key=lambda node: node.external is not None)
+        return built_first[0].target
+
+    @property
+    def machine(self) -> str:
+        return machine_of(self.target)
+
+
+def machine_of(target: str) -> str:
+    """The architecture of a target of Spack's, as `uname -m` has it."""
+    if known := archspec.cpu.TARGETS.get(target):
+        return known.family.name
+    return target
+
+
+def choose(directory: Path, machine: str) -> Lock:
+    """The lock of an environment for an architecture (`uname -m`). Raises LockError, or NoLock."""
+    committed = directory / "spack.lock"
+    paths = [committed, *sorted({*directory.glob("*.lock")} - {committed})]
+    for path in paths:
+        lock = read_lock(path)
+        if lock.machine == machine:
+            return lock
+    raise NoLock(
+        f"{committed} is for {read_lock(committed).target}, and nodes are {machine}. Fix: on such "
+        f"a node, make spack-lock SITE=DIRECTORY ENVIRONMENTS={directory.name}, and give the "
+        f"environment spack_env: DIRECTORY/{directory.name}"
+    )
 
 
 def read_lock(path: Path) -> Lock:
@@ -197,6 +240,8 @@ def _unmet_by_nodes(lock: Lock, required: Mapping[str, list[str]]) -> Iterator[s
         if word.startswith("target="):
             target = word.removeprefix("target=")
             break
+    if target and lock.machine != machine_of(target):
+        target = lock.target  # written on another architecture
     for node in lock.nodes.values():
         if node.external and node.name not in EXTERNAL:
             yield f"{node.name} comes from {node.external} of the machine that wrote the lock"
@@ -294,12 +339,24 @@ def _text(value) -> str:
     return str(value)
 
 
-def concretize(spack: list[str], name: str) -> Path:
+def retarget(common: Path, target: str) -> None:
+    """Let a copy of spack-env/common require a target, which may be of one processor."""
+    for name, ours, wanted in (
+        ("packages", TARGETS["x86_64"], target),
+        ("concretizer", "granularity: generic", "granularity: microarchitectures"),
+    ):
+        path = common / f"{name}.yaml"
+        path.write_text(path.read_text().replace(ours, wanted))
+
+
+def concretize(spack: list[str], name: str, target: str) -> Path:
     """The lock that Spack writes for an environment, in a directory of its own. Raises
     LockError."""
     # Spack writes the lock beside the manifest: our own stays as it is.
     copy = Path(tempfile.mkdtemp(prefix="nearmetal-spack-")) / "spack-env"
     shutil.copytree(HERE, copy)
+    if target != TARGETS["x86_64"]:
+        retarget(copy / "common", target)
     # With a lock, Spack would keep what it has.
     (copy / name / "spack.lock").unlink(missing_ok=True)
     done = subprocess.run(
@@ -310,10 +367,10 @@ def concretize(spack: list[str], name: str) -> Path:
     return copy / name / "spack.lock"
 
 
-def compare(spack: list[str], directory: Path, write: bool) -> list[str]:
+def compare(spack: list[str], directory: Path, write: bool, target: str) -> list[str]:
     """What Spack's lock has that the committed one has not; it takes that one's place if it is to
     be written."""
-    fresh, old = concretize(spack, directory.name), directory / "spack.lock"
+    fresh, old = concretize(spack, directory.name, target), directory / "spack.lock"
     if old.exists():
         words = changes(read_lock(old), read_lock(fresh))
     else:
@@ -330,7 +387,7 @@ def externals(lock: Lock) -> list[str]:
     return sorted(node.label for node in external)
 
 
-def write_into(site: Path, spack: list[str], name: str) -> str:
+def write_into(site: Path, spack: list[str], name: str, target: str) -> str:
     """Write a site's own environment and lock: ours, with what Spack takes from the system.
 
     What it includes are links to this checkout, so that an environment of the site may name the
@@ -338,36 +395,41 @@ def write_into(site: Path, spack: list[str], name: str) -> str:
 
     :returns: a sentence on what the lock has.
     """
-    fresh = concretize(spack, name)
+    fresh = concretize(spack, name, target)
     try:
-        lock, target = read_lock(fresh), site / name
+        lock, own = read_lock(fresh), [name]
+        if target != TARGETS["x86_64"]:
+            own.append("common")
         for beside in filter(Path.is_dir, HERE.iterdir()):
-            link = site / beside.name
-            if beside.name != name and not link.exists():
-                link.symlink_to(beside)
-        if target.is_symlink():
-            target.unlink()
-        target.mkdir(exist_ok=True)
-        for path in [*(HERE / name).glob("*.yaml"), fresh]:
-            shutil.copyfile(path, target / path.name)
+            place = site / beside.name
+            if beside.name not in own:
+                if not place.exists():
+                    place.symlink_to(beside)
+                continue
+            if place.is_symlink():
+                place.unlink()
+            place.mkdir(exist_ok=True)
+            concretized = fresh.parents[1] / beside.name
+            for path in [*concretized.glob("*.yaml"), *concretized.glob("spack.lock")]:
+                shutil.copyfile(path, place / path.name)
     except OSError as error:
         raise LockError(f"{site}/{name} cannot be written: {error}") from None
     finally:
         shutil.rmtree(fresh.parents[2])
     return (
-        f"{name}: {target} has a lock of {len(lock.nodes)} packages. "
+        f"{name}: {site / name} has a lock of {len(lock.nodes)} packages for {lock.target}. "
         f"The system's: {', '.join(externals(lock)) or 'none'}"
     )
 
 
-def write_site(site: Path, spack: list[str], names: list[str]) -> int:
+def write_site(site: Path, spack: list[str], names: list[str], target: str) -> int:
     """Write environments of a site, and say what each lock has. Raises LockError."""
     try:
         site.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LockError(f"{site} cannot be made: {error}. Fix: name another directory") from None
     for name in names:
-        print(write_into(site.absolute(), spack, name), flush=True)
+        print(write_into(site.absolute(), spack, name, target), flush=True)
     return 0
 
 
@@ -376,7 +438,7 @@ def environments() -> list[Path]:
     return sorted(path.parent for path in HERE.glob("*/spack.yaml"))
 
 
-def check(directory: Path, spack: list[str] | None, write: bool) -> bool:
+def check(directory: Path, spack: list[str] | None, write: bool, target: str) -> bool:
     """Say whether an environment agrees with its lock, and with what Spack would lock.
 
     :arg spack: the command of Spack; None: it is not asked.
@@ -384,7 +446,7 @@ def check(directory: Path, spack: list[str] | None, write: bool) -> bool:
     """
     words = []
     if spack:
-        words = compare(spack, directory, write)
+        words = compare(spack, directory, write, target)
     faults = disagreements(directory)
     for fault in faults:
         print(f"{directory.name}: {fault}", file=sys.stderr)
@@ -425,6 +487,12 @@ def main(arguments=None) -> int:
     parser.add_argument(
         "--environment", action="append", choices=names, help="with --into: only this one"
     )
+    parser.add_argument(
+        "--target",
+        default=TARGETS.get(platform.machine(), platform.machine()),
+        help="what Spack's locks are for, as Spack names it, such as neoverse_v1 (default here: "
+        "%(default)s)",
+    )
     options = parser.parse_args(arguments)
     if len(options.locks) not in (0, 2) or ((options.write or options.into) and not options.spack):
         parser.error("give two locks, or none; --write and --into need --spack")
@@ -435,11 +503,13 @@ def main(arguments=None) -> int:
             print("\n".join(changes(*map(read_lock, options.locks))) or "nothing changed")
             return 0
         if options.into:
-            return write_site(options.into, options.spack, options.environment or names)
-        agree = [check(directory, options.spack, options.write) for directory in environments()]
-        if all(agree):
-            return 0
-        return 1
+            chosen = options.environment or names
+            return write_site(options.into, options.spack, chosen, options.target)
+        code = 0
+        for directory in environments():
+            if not check(directory, options.spack, options.write, options.target):
+                code = 1
+        return code
     except LockError as error:
         print(error, file=sys.stderr)
         return 2

@@ -4,6 +4,7 @@ make spack-cache [CACHE=PLACE] [SITE=DIRECTORY] [ENVIRONMENTS='openmpi apps']
 """
 
 import argparse
+import platform
 import shlex
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
-from nearmetal.locks.spack import HERE, LockError, externals, read_lock
+from nearmetal.locks.spack import HERE, LockError, choose, externals
 from nearmetal.util.cli_errors import HELP, OPTION, guarded
 
 #: The cache without CACHE.
@@ -73,8 +74,9 @@ def fill(spack: list[str], name: str, place: str, run: Callable, site: Path = HE
     :arg site: directory of the environments.
     :returns: a sentence on what the cache now has.
     """
-    lock = read_lock(site / name / "spack.lock")
+    lock = choose(site / name, platform.machine())
     with copy_of(name, site) as copy:
+        shutil.copyfile(lock.path, copy / "spack.lock")
         here = str(copy)
         for words in (
             add_mirror(here, place),

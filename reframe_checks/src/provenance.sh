@@ -163,7 +163,7 @@ container() { # into $value
 }
 
 processor() { # from the first processor of /proc/cpuinfo into $cpu_model, $cpu_flags, $vector and $threads_per_core
-    cpu_model='' cpu_flags='' siblings='' cores='' threads_per_core='' microcode=''
+    cpu_model='' cpu_flags='' siblings='' cores='' threads_per_core='' microcode='' implementer=''
     while read -r line && [ -n "$line" ]; do
         case $line in
             'model name'*:* | cpu[!\ a-zA-Z]*:*) cpu_model=${line#*: } ;; # `cpu : POWER9`
@@ -171,6 +171,8 @@ processor() { # from the first processor of /proc/cpuinfo into $cpu_model, $cpu_
             siblings*:*) siblings=${line#*: } ;;
             'cpu cores'*:*) cores=${line#*: } ;;
             microcode*:*) microcode=${line#*: } ;;
+            'CPU implementer'*:*) implementer=${line#*: } ;;
+            'CPU part'*:*) part=${line#*: } ;;
         esac
     done < /proc/cpuinfo
     case $cpu_flags in
@@ -179,7 +181,7 @@ processor() { # from the first processor of /proc/cpuinfo into $cpu_model, $cpu_
         *' avx '*) vector=avx ;;
         *' sse2 '*) vector=sse2 ;;
         *' sve '*) # a setting that the administrator may lower, in bytes
-            first_line /proc/sys/abi/sve_default_vector_length
+            value=$(cat /proc/sys/abi/sve_default_vector_length 2>/dev/null) # of which dash would read one digit
             case $value in 16 | 32 | 64) vector=sve$((8 * value)) ;; *) vector=asimd ;; esac ;;
         *' asimd '*) vector=asimd ;;
         *) vector='' ;;
@@ -188,14 +190,20 @@ processor() { # from the first processor of /proc/cpuinfo into $cpu_model, $cpu_
         '' | *[!0-9]*) ;;
         *) [ "${cores:-0}" -eq 0 ] || threads_per_core=$((siblings / cores)) ;;
     esac
-    if [ -z "$cpu_model" ]; then # ARM
-        cpu_model=$(lscpu 2>/dev/null)
-        case $cpu_model in
-            *'Model name:'*) cpu_model=${cpu_model#*Model name:}; cpu_model=${cpu_model%%"$newline"*} ;;
-            *) cpu_model= ;;
-        esac
-        cpu_model=${cpu_model#"${cpu_model%%[! ]*}"}
+    if [ -z "$threads_per_core" ]; then # ARM and POWER
+        value=$(cat /sys/devices/system/cpu/cpu0/topology/thread_siblings_list 2>/dev/null) # dash would read nothing
+        value=${value:-unknown}
+        count_members
+        threads_per_core=$value
     fi
+    [ -n "$cpu_model" ] || arm_processor
+}
+
+arm_processor() { # into $cpu_model
+    cpu_model=$(lscpu 2>/dev/null | sed -n 's/^ *Model name: *//p')
+    cpu_model=${cpu_model%%"$newline"*}
+    # lscpu of Amazon Linux 2023 and RHEL 8 knows no names of newer cores.
+    case $cpu_model in '' | -) cpu_model="${implementer:+$implementer part $part}" ;; esac
 }
 
 nested_paging() { # how the hypervisor translates the addresses of this guest, into $value; $hypervisor and $accelerator are set

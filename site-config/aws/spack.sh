@@ -25,8 +25,12 @@ spack=$directory/bin/spack
 
 locked=$(of_lock 'next(iter(lock["concrete_specs"].values()))["arch"]["platform_os"]' "$1")
 system=$("$spack" arch --operating-system)
-if [ "$locked" != "$system" ]; then
-    echo "spack.sh: the locks are for $locked, and this is $system. Writing locks for $system into $here/spack-env"
+case $(of_lock 'next(node["arch"]["target"] for node in lock["concrete_specs"].values() if "external" not in node)' "$1") in
+    x86_64*) machine=x86_64 ;;
+    *) machine=aarch64 ;;
+esac
+if [ "$locked $machine" != "$system $(uname -m)" ]; then
+    echo "spack.sh: the locks are for $locked, and this is $system on $(uname -m). Writing locks for $system into $here/spack-env"
     (cd "$here" && "$python" -m nearmetal.locks.spack --write --spack "$spack")
 fi
 

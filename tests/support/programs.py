@@ -14,13 +14,13 @@ MPI = {"openmpi": ["mpirun.openmpi", "--oversubscribe"], "mpich": ["mpirun.mpich
 COMPILERS = {**{library: f"mpicc.{library}" for library in MPI}, "serial": "cc"}
 
 
-def run(command, **environment):
+def run(command, timeout=120, **environment):
     """The completed command; its output without what the ranks say of themselves at their end."""
     done = subprocess.run(
         list(map(str, command)),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=timeout,
         env=os.environ | environment,
     )
     done.stdout = without_usage(done.stdout)

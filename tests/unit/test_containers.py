@@ -39,6 +39,14 @@ def test_a_definition_a_stack_and_each_is_locked():
     assert sorted(images.read_lock(CONTAINERS / "images.lock")) == images.STACKS
 
 
+def test_each_architecture_has_images_and_a_lock_of_its_own(monkeypatch):
+    monkeypatch.delenv("NEARMETAL_IMAGES", raising=False)
+    assert images_lock.lock_path() == CONTAINERS / "images.lock"
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert images_lock.image_path("mpich") == CONTAINERS / "images-aarch64" / "mpich.sif"
+    assert images_lock.lock_path() == CONTAINERS / "images-aarch64.lock"
+
+
 def test_locked_images_are_of_debians_packages_and_nothing_of_ours():
     for entry in images.read_lock(CONTAINERS / "images.lock").values():
         assert entry.keys() == {"software", "inputs", "packages"}

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from nearmetal.checks import provenance
 from nearmetal.checks.provenance import (
@@ -32,12 +33,15 @@ from nearmetal.checks.provenance import (
     without_growth,
 )
 from nearmetal.cluster import node as node_facts
+from nearmetal.expectations import hardware
 from nearmetal.model.facts import of_hypervisor
 from tests.support.marked import FOREIGN, between_lines, marked
 from tests.support.paths import RECORDED, SOURCES
 from tests.support.said import lacking
 
 SCRIPT, NODE = SOURCES / "provenance.sh", node_facts.SCRIPT
+#: What processors tell, and what has to follow.
+PROCESSORS = yaml.safe_load((RECORDED / "processors.yaml").read_text())
 PAYLOAD = 20_000_000
 NODE_KEYS = {
     "kernel",
@@ -364,6 +368,30 @@ def test_a_node_has_its_name_in_slurm(tmp_path, slurm, task, node):
         assert list(parse(done.stdout)) == [node]
 
 
+@pytest.mark.parametrize("node", PROCESSORS, ids=lambda node: node["name"])
+def test_the_processors_of_today(facts_below, tmp_path, node):
+    lscpu = tmp_path / "bin" / "lscpu"
+    lscpu.parent.mkdir()
+    lscpu.write_text(f"#!/bin/sh\ncat <<'EOF'\n{node.get('lscpu', '')}EOF\n")
+    lscpu.chmod(0o755)
+    if length := node.get("sve_bytes"):
+        (tmp_path / "proc/sys/abi").mkdir(parents=True)
+        (tmp_path / "proc/sys/abi/sve_default_vector_length").write_text(f"{length}\n")
+    facts = facts_below(node["cpuinfo"])
+    assert {key: facts[key] for key in node["facts"]} == node["facts"]
+    assert facts["threads_per_core"].isdecimal()
+    assert hardware.core_gflops({**facts, "clock_khz": "1000000"}) == node["operations"]
+
+
+def test_dash_reads_all_digits_of_the_length_of_vectors(facts_below, tmp_path):
+    """The kernel gives one digit a read of a number below /proc/sys. By default this one is 64."""
+    (tmp_path / "proc/sys/abi").mkdir(parents=True)
+    number = Path("/proc/sys/net/ipv4/ip_default_ttl")
+    assert number.read_text() == "64\n"
+    (tmp_path / "proc/sys/abi/sve_default_vector_length").symlink_to(number)
+    assert facts_below("Features : fp asimd sve\n\n")["vector"] == "sve512"
+
+
 INTEL = "model name : X\nflags : fpu vmx ept hypervisor\n\n"
 AMD = "model name : Y\nflags : fpu svm npt hypervisor\n\n"
 PLAIN = "model name : Z\nflags : fpu hypervisor\n\n"
@@ -385,6 +413,7 @@ def facts_below(tmp_path):
             "/sys/class/dmi/id/sys_vendor": vendor,
             "/sys/class/dmi/id/product_name": product,
             "/sys/hypervisor/type": "",
+            "/proc/sys/abi/": None,
             "/sys/module": None,
             "/sys/kernel/mm/ksm/": None,
         }

@@ -321,15 +321,30 @@ def test_a_rail_is_compared_with_its_rdma_rate():
         (("avx512", "Intel(R) Xeon(R) Gold 5222 CPU @ 3.80GHz", "3900000"), 124.8),
         (("avx512", "Intel(R) Xeon(R) Gold 6132 CPU @ 2.60GHz", "3700000"), 118.4),
         (("avx512", "AMD EPYC 9V33X 96-Core Processor", "3700000"), 59.2),
+        (("avx512", "AMD EPYC 9B14", "3700000"), 59.2),
+        (("avx512", "AMD EPYC 9R14", "3700000"), 59.2),
         (("avx512", "AMD EPYC 9755 128-Core Processor", "4100000"), 131.2),
+        (("avx512", "AMD EPYC 9R45", "4100000"), 131.2),
+        (("fma", "AMD EPYC 7551 32-Core Processor", "3000000"), 24.0),
+        (("fma", "AMD EPYC 7742 64-Core Processor", "2250000"), 36.0),
+        (("sve128", "Neoverse-N2", "3400000"), 27.2),
+        (("asimd", "Neoverse-N1", "unknown", "Amazon EC2 c6gn.16xlarge"), 20.0),
+        (("sve256", "0x41 part 0xd40", "unknown", "Amazon EC2 hpc7g.16xlarge"), 41.6),
     ],
 )
 def test_the_peak_of_a_core_is_by_its_units_and_the_length_of_its_vectors(facts, gflops):
-    facts = dict(zip(("vector", "cpu_model", "clock_khz"), facts))
+    facts = dict(zip(("vector", "cpu_model", "clock_khz", "dmi"), facts))
     assert hardware.core_gflops(facts) == pytest.approx(gflops)
     # DGEMM at 85 % of it, with a clock that falls by a third where all cores use AVX, is healthy.
     values = {"star_dgemm": 0.55 * gflops, "hpl_of_peak": 50.0, "hpl_of_dgemm": 90.0}
     assert not deviations(a_case("hpcc", "openmpi", values, **facts))
+
+
+def test_each_row_of_the_table_has_its_source():
+    for row in hardware.processors():
+        assert {"name", "model", "vector", "units", "bits", "source"} - row.keys() == set(), row
+    unknown = {"vector": "sve128", "cpu_model": "0x41 part 0xfff", "clock_khz": "3000000"}
+    assert hardware.core_gflops(unknown) is None
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,40 @@ def test_what_does_not_agree_is_said(damaged_environment, change, facts):
     assert [words for words in found if not lacking(words, *facts)], found
 
 
+def for_graviton(data, nodes):
+    for node in nodes.values():
+        if "external" not in node:
+            node["arch"]["target"] = {"name": "neoverse_v1"}
+
+
+def test_nodes_take_the_lock_of_their_architecture(damaged_environment):
+    directory = damaged_environment(for_graviton)
+    assert locks.disagreements(directory) == []
+    with pytest.raises(locks.NoLock) as error:
+        locks.choose(directory, "x86_64")
+    facts = [str(directory), "neoverse_v1", "x86_64", "make spack-lock SITE=", "spack_env: "]
+    assert not lacking(str(error.value), *facts)
+    shutil.copy(ENVIRONMENTS_DIR / "openmpi" / "spack.lock", directory / "debian13.lock")
+    chosen = {machine: locks.choose(directory, machine) for machine in ("x86_64", "aarch64")}
+    assert [lock.target for lock in chosen.values()] == ["x86_64_v3", "neoverse_v1"]
+    assert chosen["aarch64"].path.name == "spack.lock"
+
+
+def test_locks_for_a_processor_are_written_with_its_target(tmp_path):
+    """The stand-in of Spack writes down what it was to concretize."""
+    program, site = tmp_path / "spack", tmp_path / "site"
+    lock = ENVIRONMENTS_DIR / "openmpi" / "spack.lock"
+    does = f'cat "$2"/../common/*.yaml > {tmp_path}/common; cp {lock} "$2"/spack.lock'
+    program.write_text(f'#!/bin/sh\n{does}; mkdir "$2"/.spack-env\n')
+    program.chmod(0o755)
+    words = ["--spack", str(program), "--into", str(site), "--environment", "openmpi"]
+    assert locks.main([*words, "--target", "a64fx"]) == 0
+    common = (tmp_path / "common").read_text()
+    assert "[target=a64fx]" in common and "granularity: microarchitectures" in common
+    assert "[target=a64fx]" in (site / "common" / "packages.yaml").read_text()
+    assert (site / "repo").is_symlink() and not (site / "common").is_symlink()
+
+
 @pytest.mark.parametrize(
     "text, facts",
     [
