@@ -50,8 +50,8 @@ def test_every_document_is_cited_by_its_name():
     "what, values, message",
     [
         ("NAMD on APOA1", {"checks": ("nmad",)}, "there is no check nmad"),
-        ("GNU against Intel", {"why": ""}, "neither a check nor a reason"),
-        ("Sixteen processes", {"why": ""}, "nothing is shown beside processes_outperformed"),
+        ("Hadoop", {"why": ""}, "neither a check nor a reason"),
+        ("GNU against Intel", {"why": ""}, "nothing is shown beside compiler_difference"),
         ("EC2's rank", {"why": ""}, "nothing is shown beside top500_rank"),
         ("LAMMPS", {"checks": (), "figures": ({"check": "npb"},)}, "figures without a check"),
         ("LINPACK", {"figures": ()}, "hpcc hpl_of_peak {} of slide 15, LINPACK Efficiency is in 0"),
