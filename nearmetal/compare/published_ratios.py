@@ -48,6 +48,9 @@ BASES = ("native", "passthrough", "emulated")
 #: A base on another system: its name and the class of its link.
 ACROSS = re.compile(rf"(?:\d+ processes of )?[\w-]+ (?:{'|'.join(BASES)})")
 PAGES = "small pages"
+EPT = "EPT on"
+#: Values of the fact `nested_paging` with it.
+NESTED = ("ept", "npt")
 #: What a figure is relative to that is itself a variable of one case.
 WITHIN = ("theoretical peak", "local memory")
 #: Most ratios of the session beside a published one: of N and M nodes there are N times M.
@@ -157,12 +160,16 @@ class _Counterparts:
         if match := PROCESSES.match(relative):
             self._processes = match[1]
         self._of_pages = relative == PAGES
+        self._of_nested_paging = relative == EPT
         self._first = first
         self._link_class = relative.rsplit(maxsplit=1)[-1]
         self._of_native = figure.partition == NATIVE
         self._small: dict[tuple, list[Case]] = {}
         self._of_class: dict[tuple, list[Case]] = {}
+        self._nested: dict[tuple, list[Case]] = {}
         for case in cases:
+            if case.facts.get("nested_paging") in NESTED:
+                self._nested.setdefault((case.check, case.environ), []).append(case)
             if naming.parameters(case.check).get("page_size") == "small":
                 self._small.setdefault((case.place, case.environ), []).append(case)
             if self._has_class(case, self._link_class):
@@ -175,6 +182,10 @@ class _Counterparts:
         elif self._of_pages:
             if naming.parameters(case.check).get("page_size") == "large":
                 for other in self._small.get((case.place, case.environ), ()):
+                    yield other, ""
+        elif self._of_nested_paging:
+            if case.facts.get("nested_paging") == "shadow":
+                for other in self._nested.get((case.check, case.environ), ()):
                     yield other, ""
         elif self._link_class in BASES and self._has_class(case, NATIVE) == self._of_native:
             for other in self._of_class.get((case.check, case.environ), ()):
@@ -207,7 +218,7 @@ def can_show(figure: Figure) -> bool:
         return True
     if _kind(figure) is None:
         return False
-    within = relative == PAGES or PROCESSES.fullmatch(relative) is not None
+    within = relative in (PAGES, EPT) or PROCESSES.fullmatch(relative) is not None
     return within or relative.rsplit(maxsplit=1)[-1] in BASES
 
 

@@ -23,6 +23,7 @@ WORDS = {
     "five percent": 5,
     "two times better": 2,
     "outperform": 1,
+    "3400 Mbps": 3.4,
 }
 #: Document -> the number of a page where it begins in the document's text.
 PAGES = {

@@ -56,11 +56,11 @@ def of(check: str, **wanted):
 
 
 def test_every_ratio_of_a_measured_check_is_shown():
-    """57 of them, as many as the documents give."""
+    """58 of them, as many as the documents give."""
     checks = {figure.check for figure in FIGURES}
     cases = [case(check, "native", mops_B_1=1.0) for check in checks]
-    assert len(FIGURES) == 57
-    assert len(published_ratios.beside(session(*cases), FIGURES)) == 57
+    assert len(FIGURES) == 58
+    assert len(published_ratios.beside(session(*cases), FIGURES)) == 58
     assert published_ratios.beside(page.NOTHING, FIGURES) == []
 
 
@@ -137,6 +137,20 @@ def test_large_pages_are_compared_with_small_ones():
     assert here([figure], small, large) == {"hpl_gain to small pages": [pytest.approx(2.5)]}
 
 
+def test_guests_without_ept_are_compared_with_those_that_have_it():
+    figures = of("hpcc", relative_to="EPT on", variable="hpl_gain")
+    workload = {"processes": 4, "megabytes": 12800}
+    on, off = (
+        replace(
+            case("hpcc %page_size=large", place, unit="Gflop/s", workload=workload, hpl=value),
+            facts={"nested_paging": paging},
+        )
+        for place, paging, value in (("vm", "ept", 40.0), ("vm-shadow", "shadow", 41.0))
+    )
+    assert here(figures, on, off) == {"hpl_gain to EPT on": [pytest.approx(2.5)]}
+    assert here(figures, on, replace(off, facts={})) == {"hpl_gain to EPT on": []}
+
+
 def test_hpl_stands_beside_the_top500():
     figures = of("hpcc", relative_to="theoretical peak")
     own = case("hpcc %page_size=small", "native", unit="% of peak", hpl_of_peak=51.0)
@@ -154,7 +168,7 @@ def test_rows_name_the_figure_its_source_and_the_place():
         case("tcp", partition, "gnu", "us", startup_latency=value)
         for partition, value in (("native", 20.0), ("passthrough", 33.0))
     )
-    html = page.render([session(native, guest)], None, [], of("tcp"))
+    html = page.render([session(native, guest)], None, [], of("tcp", unit="us"))
     [row] = re.findall("Published ratios beside.*?<tbody>(.*?)</tbody>", html, re.DOTALL)
     _, what, figure, source, here = re.split("<td[^>]*>", row)
     assert figure == "11 us" and "cag:passthrough, relative to native" in what
