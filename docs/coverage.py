@@ -104,7 +104,7 @@ def _expect(mapping: dict, keys: dict[str, bool], where: str) -> None:
 
 def shown(figure: Figure) -> bool:
     """Whether the suite shows a published figure beside a value or a ratio of its own."""
-    if figure.variable in published.BENDS or figure.variable in scaling.QUANTITIES:
+    if figure.variable in (*published.BENDS, *scaling.QUANTITIES, published.COMPILERS):
         return True
     if figure.relative_to is not None:
         return published_ratios.can_show(figure)

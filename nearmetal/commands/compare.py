@@ -7,7 +7,7 @@ import sys
 
 from nearmetal import results
 from nearmetal.commands.common import print_missing, refuse_older
-from nearmetal.compare import nearness, side_by_side
+from nearmetal.compare import nearness, published, side_by_side
 from nearmetal.errors import Incomplete
 from nearmetal.results import Session
 
@@ -20,11 +20,13 @@ def run(arguments) -> int:
         raise Incomplete(
             f"session {session.uuid} holds no value: all of its cases failed:\n{failed}"
         )
-    numbers = None
+    numbers, figures = None, []
     # Of several sessions, each partition has its session in its name.
     if len(arguments.session or arguments.system or arguments.databases) == 1:
         numbers = functools.partial(_numbers, session.system)
-    text, missing = side_by_side.render(session, columns, arguments.spread, numbers)
+    else:
+        figures = published.load()
+    text, missing = side_by_side.render(session, columns, arguments.spread, numbers, figures)
     print(text)
     print_missing(missing)
     beyond = side_by_side.beyond(session)

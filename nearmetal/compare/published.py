@@ -48,6 +48,8 @@ DECISIVE = ("benchmark", "class", "processes", "threads", "placement", "page_siz
 STANDS_FOR = {"mpj": "fastmpj", "mpj-native": "fastmpj", "mpj-native-mpich": "fastmpj"}
 #: Variables that are a message size where a curve bends -> the curve.
 BENDS = {"latency_blip_at": "latency", "bandwidth_drop_at": "bandwidth"}
+#: Variable of a published difference between two compilers.
+COMPILERS = "compiler_difference"
 
 
 class PublishedError(NearmetalError):

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from tabulate import tabulate
+
 from nearmetal.compare import published
 from nearmetal.compare.published import Figure
 from nearmetal.model import metrics, naming
@@ -32,19 +34,25 @@ KINDS: tuple[tuple[str, Callable[[Value, Value], float]], ...] = (
     ("(parallel_efficiency)_loss", lambda value, base: base.value - value.value),
     ("(latency)_overhead", lambda value, base: 100 * (value.value / base.value - 1)),
     (r"(\w+)_overhead", lambda value, base: value.value - base.value),
+    (r"(\w+)_speedup", lambda value, base: 1 / _time_ratio(value, base)),
     (r"(\w+)_gain", lambda value, base: 100 * (value.value / base.value - 1)),
     (r"(\w+)_ratio", lambda value, base: value.value / base.value),
 )
 #: The session's name of a quantity, where the figures have another.
 NAMES = {"parallel_efficiency": "efficiency", "latency": "startup_latency"}
-PROCESSES = re.compile(r"(\d+) processes")
+PROCESSES = re.compile(r"(\d+) processes\b")
 #: Partition that others are relative to.
 NATIVE = "native"
 #: Link classes that a figure's ratio may be relative to; its last word.
-BASES = ("native", "passthrough")
+BASES = ("native", "passthrough", "emulated")
+#: A base on another system: its name and the class of its link.
+ACROSS = re.compile(rf"(?:\d+ processes of )?[\w-]+ (?:{'|'.join(BASES)})")
 PAGES = "small pages"
-#: What a figure of a cluster that is no other's ratio is relative to.
-WHOLE = "theoretical peak"
+EPT = "EPT on"
+#: Values of the fact `nested_paging` with it.
+NESTED = ("ept", "npt")
+#: What a figure is relative to that is itself a variable of one case.
+WITHIN = ("theoretical peak", "local memory")
 #: Most ratios of the session beside a published one: of N and M nodes there are N times M.
 MOST = 500
 
@@ -57,6 +65,7 @@ class Here:
     environ: str
     variable: str
     value: float  #: in the figure's unit
+    base: str = ""  #: place that the ratio is relative to
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,7 @@ def _here(figure: Figure, first: str, cases: list[Case]) -> Iterator[Here]:
 
     :arg first: the partition that stands for the native one.
     """
-    if figure.relative_to == WHOLE:
+    if figure.relative_to in WITHIN:
         for case in cases:
             for value in case.values:
                 if value.variable == figure.variable:
@@ -114,7 +123,8 @@ def _here(figure: Figure, first: str, cases: list[Case]) -> Iterator[Here]:
             for value in values:
                 base = _base(value, other, processes)
                 if base is not None and base.value > 0:
-                    yield Here(case.place, case.environ, value.variable, ratio(value, base))
+                    number = ratio(value, base)
+                    yield Here(case.place, case.environ, value.variable, number, other.place)
 
 
 def _kind(figure: Figure) -> tuple[str | None, Callable[[Value, Value], float]] | None:
@@ -147,15 +157,19 @@ class _Counterparts:
     def __init__(self, figure: Figure, first: str, cases: list[Case]):
         relative = str(figure.relative_to)
         self._processes = ""
-        if match := PROCESSES.fullmatch(relative):
+        if match := PROCESSES.match(relative):
             self._processes = match[1]
         self._of_pages = relative == PAGES
+        self._of_nested_paging = relative == EPT
         self._first = first
         self._link_class = relative.rsplit(maxsplit=1)[-1]
         self._of_native = figure.partition == NATIVE
         self._small: dict[tuple, list[Case]] = {}
         self._of_class: dict[tuple, list[Case]] = {}
+        self._nested: dict[tuple, list[Case]] = {}
         for case in cases:
+            if case.facts.get("nested_paging") in NESTED:
+                self._nested.setdefault((case.check, case.environ), []).append(case)
             if naming.parameters(case.check).get("page_size") == "small":
                 self._small.setdefault((case.place, case.environ), []).append(case)
             if self._has_class(case, self._link_class):
@@ -163,16 +177,20 @@ class _Counterparts:
 
     def of(self, case: Case) -> Iterator[tuple[Case, str]]:
         """Each case that this one is compared with, and the processes that are compared."""
-        if self._processes:
+        if self._processes and self._link_class not in BASES:
             yield case, self._processes
         elif self._of_pages:
             if naming.parameters(case.check).get("page_size") == "large":
                 for other in self._small.get((case.place, case.environ), ()):
                     yield other, ""
+        elif self._of_nested_paging:
+            if case.facts.get("nested_paging") == "shadow":
+                for other in self._nested.get((case.check, case.environ), ()):
+                    yield other, ""
         elif self._link_class in BASES and self._has_class(case, NATIVE) == self._of_native:
             for other in self._of_class.get((case.check, case.environ), ()):
                 if other.place != case.place:
-                    yield other, ""
+                    yield other, self._processes
 
     def _has_class(self, case: Case, link_class: str) -> bool:
         """Whether a case ran on a partition with this class of link, by its class or its name."""
@@ -196,12 +214,33 @@ def _base(value: Value, other: Case, processes: str) -> Value | None:
 def can_show(figure: Figure) -> bool:
     """Whether a session can have the ratio of a figure at all."""
     relative = str(figure.relative_to)
-    if relative == WHOLE:
+    if relative in WITHIN:
         return True
     if _kind(figure) is None:
         return False
-    within = relative == PAGES or PROCESSES.fullmatch(relative) is not None
+    within = relative in (PAGES, EPT) or PROCESSES.fullmatch(relative) is not None
     return within or relative.rsplit(maxsplit=1)[-1] in BASES
+
+
+def across(session: Session, figures: Iterable[Figure]) -> str:
+    """The table of published ratios between two systems, beside those of sessions side by side.
+
+    '' if the sessions have none.
+    """
+    between = [figure for figure in figures if ACROSS.fullmatch(str(figure.relative_to))]
+    rows = []
+    for ratio in beside(session, between):
+        figure = ratio.figure
+        what = f"{figure.variable} of {figure.system} {figure.partition} to {figure.relative_to}"
+        for here in ratio.here:
+            if here.place.split(":")[0] != here.base.split(":")[0]:
+                own = f"{here.value:.3g} {figure.unit_text}".rstrip()
+                place = here.variable, here.environ, here.place, here.base
+                rows.append([figure.check, what, f"{figure.text} {figure.unit_text}", own, *place])
+    if not rows:
+        return ""
+    headers = ["check", "published ratio", "published", "here", "variable", "environment"]
+    return tabulate(rows, [*headers, "on", "relative to"], disable_numparse=True)
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tabulate import tabulate
 
-from nearmetal.compare import nearness, scaling
+from nearmetal.compare import nearness, published_ratios, scaling
 from nearmetal.compare.index import Index, Key
+from nearmetal.compare.published import Figure
 from nearmetal.model.facts import factors_that_differ
 from nearmetal.model.naming import plain
 from nearmetal.results import XPASS, Case, ResultsError, Session, Value, base_first, worst
@@ -331,13 +332,16 @@ def render(
     columns: list[str],
     with_spread: bool = True,
     numbers: Callable[[], nearness.Numbers] | None = None,
+    figures: Sequence[Figure] = (),
 ) -> tuple[str, list[str]]:
     """The table as text, and the missing values and failed cases.
 
     :arg numbers: of the partitions' extras, for the limits of a session without a native link.
+    :arg figures: published ones, for ratios between the systems of several sessions.
     """
     rows, missing = table(session, columns)
     tables = [_table(session, rows, columns, with_spread), _bindings(session)]
+    tables.append(published_ratios.across(session, figures))
     text = "\n\n".join(filter(None, [*tables, factors(session, columns)]))
     legend = []
     if " =" in text:

@@ -33,7 +33,7 @@ from nearmetal.util.sanitize import first_line
 from nearmetal.util.text import number, percent
 
 #: Facts that a table begins with.
-FACTS = {"mpi_library": "MPI", "transport": "carried by"}
+FACTS = {"mpi_library": "MPI", "compiler": "compiler", "transport": "carried by"}
 HEADERS = (
     *("variable", "unit", "A", "B", "B against A", "95 %", "pairs"),
     *("shared noise (95 %)", "judged", "p", "verdict"),
@@ -233,6 +233,23 @@ def _published(variable: str, a: published.Figure, b: published.Figure) -> str:
     return f"{text} ({a.software} and {b.software} on {place}; {a.document}, {a.where})"
 
 
+def of_compilers(case: Case, figures: list[published.Figure]) -> list[str]:
+    """Lines with published differences between compilers, if A and B differ in the compiler.
+
+    None if they differ in the MPI library too.
+    """
+    facts, check = case.facts, naming.base_name(case.check).removesuffix("_duet")
+    differ = [facts.get(name, "").startswith("A: ") for name in ("compiler", "mpi_library")]
+    if differ != [True, False]:
+        return []
+    lines = []
+    for figure in figures:
+        if (figure.check, figure.variable) == (check, published.COMPILERS):
+            source = f"{figure.software}; {figure.document}, {figure.where}"
+            lines.append(f"  published: {figure.text} % between two compilers ({source})")
+    return lines
+
+
 def sizes(session: Session) -> str:
     """Tables of A and B by message size, one for each curve of each duet. No verdict depends on
     them. Raises ResultsError if no duet has a curve."""
@@ -292,6 +309,7 @@ def render(report: DuetReport, figures: list[published.Figure]) -> str:
         lines.append(tabulate(rows, HEADERS, disable_numparse=True, colalign=alignment))
         for verdict in verdicts:
             lines += context(verdict, figures)
+        lines += of_compilers(case, figures)
         blocks.append("\n".join(lines))
     if any(verdict.decision.method == "unpaired" for verdict in report.verdicts):
         blocks.append(

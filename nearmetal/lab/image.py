@@ -160,11 +160,12 @@ def _bootstrap(work: Path, packages: list[str], say) -> None:
                     "lib/*/libcrypto.a",
                 )
             ),
-            # For graphics, double precision in GROMACS, and other potentials and basis sets.
+            # For tools that read C, graphics, double precision in GROMACS, and other potentials and
+            # basis sets.
             *(
                 f"--dpkgopt=path-exclude=/usr/{name}"
                 for name in (
-                    "lib/*/libLLVM.so.*",
+                    "lib/*/libclang-[0-9]*",
                     "lib/*/libgallium-*",
                     "lib/*/libvtkRendering*",
                     "lib/*/libvtkFilters*",

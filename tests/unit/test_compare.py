@@ -173,6 +173,7 @@ def test_the_command_prints_the_table(command):
         *COLUMNS,
         *("overhead", "passthrough", "overhead", "emulated"),
     ]
+    assert "published ratio" not in out  # of one system
     assert "peak_bandwidth" in out and "session df3577eb" in out
 
 
@@ -415,11 +416,16 @@ def test_two_databases_stand_side_by_side(command, tmp_path):
 
 
 def test_two_systems_stand_side_by_side(command):
-    data = campaign(2)
-    for case in data["runs"][0]["testcases"]:
-        case["system"] = "ours"
-    code, out, _ = command("--system", "lab", "--system", "ours", sessions=[campaign(1), data])
+    sessions = [campaign(1), campaign(2)]
+    for data, system in zip(sessions, ("lab", "ours")):
+        for case in data["runs"][0]["testcases"]:
+            case["system"] = system
+            case["display_name"] = case["display_name"].replace("internode", "intranode")
+    code, out, _ = command("--system", "lab", "--system", "ours", sessions=sessions)
     assert code == 0 and not lacking(out, "lab:native@00000001", "ours:native@00000002")
+    # The messaging paper's shared memory, on EC2 and on CAG.
+    [published] = re.findall(r"^.* of ec2 cc to cag native +2 .*mpich +ours:emu.*$", out, re.M)
+    assert published.endswith("lab:native@00000001")
 
 
 def test_a_session_beside_itself_is_refused(command):

@@ -128,9 +128,13 @@ def test_other_checks_and_the_duet_stay_on_two_nodes():
         assert counts(check, cores_per_node=8, nodes=16)[-1] == 16
 
 
-def test_aist_runs_npb_on_all_of_its_sixteen_nodes():
-    system = yaml.safe_load((CHECKOUT / "site-config/systems/aist.yaml").read_text())
-    assert counts(npb, **system["partitions"][0]["extras"])[-1] == 128
+@pytest.mark.parametrize(
+    "name, partition, most", [("aist", 0, 128), ("ec2", 0, 32), ("ec2", 3, 128)]
+)
+def test_npb_runs_on_all_of_the_papers_sixteen_nodes(name, partition, most):
+    """EC2's are a partition of their own, `cc-16`, with the paper's 8 processes on each."""
+    system = yaml.safe_load((CHECKOUT / f"site-config/systems/{name}.yaml").read_text())
+    assert counts(npb, **system["partitions"][partition]["extras"])[-1] == most
 
 
 @pytest.mark.parametrize("system", ["lab", "guests"])

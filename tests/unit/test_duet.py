@@ -187,6 +187,21 @@ def test_what_was_published_of_the_two_stands_below(judged):
     ) in judged(data)[0]
 
 
+@pytest.mark.parametrize(
+    "facts, count",
+    [
+        ({}, 0),
+        ({"compiler": "A: gcc 14.2.0 -O3; B: Debian Clang 19.1.7 -O3"}, 1),
+        ({"compiler": "A: gcc; B: Clang", "mpi_library": "A: Open MPI; B: MPICH"}, 0),
+    ],
+)
+def test_a_published_difference_of_compilers_stands_below_a_duet_of_compilers(judged, facts, count):
+    data = session("session_duet_equal")
+    data["runs"][0]["testcases"][0] |= {"display_name": "npb_duet %benchmark=cg", **facts}
+    published = "published: < 4 % between two compilers (GNU 4.1.2 and Intel 12.1 compilers"
+    assert judged(data)[0].count(published) == count
+
+
 def test_what_noise_both_halves_share_is_judged_as_pairs_and_what_they_do_not_share_is_not(judged):
     data = session("session_duet_equal")
     [case] = data["runs"][0]["testcases"]

@@ -1,14 +1,16 @@
 """Several instances at once, whose rates are summed, and programs that are held to one socket."""
 
 import subprocess
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from reframe.core.exceptions import SanityError
 
 from nearmetal.checks.instances import Instances
-from nearmetal.checks.parsing import ParseError, hpcc, stream
+from nearmetal.checks.parsing import ParseError, hpcc, qperf, stream
 from reframe_checks.stream import stream as stream_check
+from reframe_checks.tcp import tcp
 from tests.support.paths import SOURCES
 from tests.support.recorded import recorded
 
@@ -128,6 +130,40 @@ def test_rates_of_streams_at_once_are_summed_by_all_their_threads():
     assert both.did == one.did and stream.together([one]) is one
 
 
+def test_rates_of_pairs_at_once_are_summed_and_latencies_are_means():
+    [one, *_] = qperf.parse_tcp(recorded("tcp_native"))
+    slow = replace(one, latency_us={size: 3 * us for size, us in one.latency_us.items()})
+    both = qperf.together([one, slow])
+    for size, rate in one.bandwidth_gbps.items():
+        assert both.bandwidth_gbps[size] == 2 * rate
+        assert both.latency_us[size] == pytest.approx(2 * one.latency_us[size])
+    with pytest.raises(ParseError, match="not the same"):
+        qperf.together([one, replace(one, did={"sizes": "1"})])
+
+
+def test_pairs_at_once_meet_in_their_own_directories_and_have_variables_of_their_own():
+    pairs = fake(num_tasks_per_node=1, num_nodes=2, num_tasks=2, seconds=1, sizes="1,1024,65536")
+    Instances.multiply_the_job(pairs)
+    pairs.of_one = lambda *options, **fields: Instances.of_one(pairs, *options, **fields)
+    meeting, measure = tcp.launches(pairs)
+    assert (meeting.program, meeting.output, measure.program) == ("sh task.sh", "tasks.out", "")
+    assert (measure.nodes, measure.processes, measure.options) == (2, 2, (1, 1, 1024, 65536))
+    assert tcp.preparations(pairs) == []
+
+
+def test_a_repeat_that_lacks_a_pair_is_refused():
+    [one, *_] = qperf.parse_tcp(recorded("tcp_native"))
+    check = fake(repeats=2, each_repeat=lambda runs: Instances.each_repeat(check, runs))
+    check.expect_repeats = lambda runs: tcp.expect_repeats(check, runs)
+    text = recorded("tcp_native")
+    launch = text[: text.index("# nearmetal complete")] + "# nearmetal complete\n"
+    launch = f"# nearmetal instance: number=0 of=2 nodes=a,b\n{launch}"
+    tcp.read_output(check, 4 * launch)
+    assert [run.latency_us for run in check.runs] == [one.latency_us] * 2
+    with pytest.raises(SanityError, match="1 launches are in the output instead of 2"):
+        tcp.read_output(check, 3 * launch)
+
+
 def test_streams_with_other_threads_are_not_summed():
     first, second = (stream.parse_stream(recorded("stream"))[0] for _ in "ab")
     second.did = {**second.did, "threads": "1"}
@@ -181,6 +217,8 @@ def test_the_job_has_nodes_for_all_instances():
 def test_launches_are_grouped_by_repeat():
     check = fake(each_repeat=lambda runs: Instances.each_repeat(check, runs))
     assert check.each_repeat([1, 2, 3, 4]) == [[1, 2], [3, 4]]
-    runs = stream.parse_stream(recorded("stream"))
+    start = "# nearmetal program: stream"
+    instance = f"# nearmetal instance: number=0 of=2 nodes=a\n{start}"
+    runs = stream.parse_stream(recorded("stream").replace(start, instance))
     [both] = stream_check.of_repeats(check, runs)
     assert both.tables[4].tables == [run.tables[2] for run in runs]

@@ -1,6 +1,7 @@
 """Published ratios beside the ratios of a session."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -55,11 +56,11 @@ def of(check: str, **wanted):
 
 
 def test_every_ratio_of_a_measured_check_is_shown():
-    """45 of them, as many as the documents give."""
+    """58 of them, as many as the documents give."""
     checks = {figure.check for figure in FIGURES}
     cases = [case(check, "native", mops_B_1=1.0) for check in checks]
-    assert len(FIGURES) == 45
-    assert len(published_ratios.beside(session(*cases), FIGURES)) == 45
+    assert len(FIGURES) == 58
+    assert len(published_ratios.beside(session(*cases), FIGURES)) == 58
     assert published_ratios.beside(page.NOTHING, FIGURES) == []
 
 
@@ -88,6 +89,44 @@ def test_a_latencys_overhead_is_a_difference():
     assert here([figure], native) == {"startup_latency_overhead to native": []}
 
 
+@pytest.mark.parametrize(
+    "benchmark, base, processes, ratios",
+    [
+        ("ft", "ec2:cc@2", 128, {"128 processes of ec2 emulated": [2.0, 2.0]}),
+        ("is", "ec2:cc@2", 16, {"ec2 emulated": [2.0]}),
+        ("ft", "cag:cc@2", 128, {}),  # one system
+        ("ft", "ec2:cc@2", 64, {}),
+    ],
+)
+def test_two_systems_are_compared_at_the_published_processes(benchmark, base, processes, ratios):
+    """Two native nodes against sixteen of EC2: FT's own figure, and that of any kernel."""
+    check = f"npb %benchmark={benchmark}"
+    cloud = replace(case(check, "emulated", **{f"mops_B_{processes}": 200.0}), partition=base)
+    cases = [cloud]
+    for partition in ("native", "passthrough"):
+        own = case(check, partition, mops_B_16=400.0)
+        cases.append(replace(own, partition=f"cag:{partition}@1"))
+    text = published_ratios.across(session(*cases), FIGURES)
+    found = {}
+    for line in text.splitlines()[2:]:
+        relative, _, own = re.split(r" {2,}", line.split(" to ", 1)[1])[:3]
+        found.setdefault(relative, []).append(float(own))
+    assert found == ratios
+
+
+def test_a_latency_is_so_many_times_better_on_another_system():
+    check = "pingpong %placement=intranode"
+    slow = replace(case(check, "native", unit="us", startup_latency=1.0), partition="cag:native@1")
+    fast = replace(case(check, "emulated", unit="us", startup_latency=0.4), partition="ec2:cc@2")
+    text = published_ratios.across(session(slow, fast), FIGURES)
+    assert re.search("startup_latency_speedup of ec2 cc to cag native +2 +2.5 ", text)
+
+
+def test_the_share_of_remote_memory_stands_beside_half():
+    own = case("stream_numa", "native", "gnu", "% of ideal", remote_share=61.0)
+    assert here(of("stream_numa"), own) == {"remote_share to local memory": [61.0]}
+
+
 def test_large_pages_are_compared_with_small_ones():
     [figure] = of("hpcc", relative_to="small pages")
     workload = {"processes": 4, "megabytes": 12800}
@@ -96,6 +135,20 @@ def test_large_pages_are_compared_with_small_ones():
         for size, value in (("small", 40.0), ("large", 41.0))
     )
     assert here([figure], small, large) == {"hpl_gain to small pages": [pytest.approx(2.5)]}
+
+
+def test_guests_without_ept_are_compared_with_those_that_have_it():
+    figures = of("hpcc", relative_to="EPT on", variable="hpl_gain")
+    workload = {"processes": 4, "megabytes": 12800}
+    on, off = (
+        replace(
+            case("hpcc %page_size=large", place, unit="Gflop/s", workload=workload, hpl=value),
+            facts={"nested_paging": paging},
+        )
+        for place, paging, value in (("vm", "ept", 40.0), ("vm-shadow", "shadow", 41.0))
+    )
+    assert here(figures, on, off) == {"hpl_gain to EPT on": [pytest.approx(2.5)]}
+    assert here(figures, on, replace(off, facts={})) == {"hpl_gain to EPT on": []}
 
 
 def test_hpl_stands_beside_the_top500():
@@ -115,7 +168,7 @@ def test_rows_name_the_figure_its_source_and_the_place():
         case("tcp", partition, "gnu", "us", startup_latency=value)
         for partition, value in (("native", 20.0), ("passthrough", 33.0))
     )
-    html = page.render([session(native, guest)], None, [], of("tcp"))
+    html = page.render([session(native, guest)], None, [], of("tcp", unit="us"))
     [row] = re.findall("Published ratios beside.*?<tbody>(.*?)</tbody>", html, re.DOTALL)
     _, what, figure, source, here = re.split("<td[^>]*>", row)
     assert figure == "11 us" and "cag:passthrough, relative to native" in what

@@ -527,9 +527,9 @@ def test_published_overheads_stand_beside_those_of_the_session(campaign, figures
     }
     gain = marks["cag passthrough", "FastMPJ 0.1 (niodev)", network.SIZES["peak_bandwidth"]]
     assert gain["y"] == pytest.approx(1.1) and "10 %" in gain["quote"]
-    # "almost 8" Gb/s on bare metal and 7.2 by passthrough.
+    # 7.2 to "almost 8" Gb/s on bare metal and 7.2 by passthrough.
     almost = marks["cag passthrough", "OpenMPI 1.4.3", network.SIZES["peak_bandwidth"]]
-    assert (almost["bound"], almost["high"]) == ("<", pytest.approx(8 / 7.2, rel=0.01))
+    assert (almost["low"], almost["high"]) == (1, pytest.approx(8 / 7.2, rel=0.01))
     assert "section 5.2" in almost["where"]
     assert not any(mark["y"] > 20 for mark in marks.values())
 

@@ -31,7 +31,7 @@ OURS = SITE_CONFIG / "systems"
 PARTITIONS = {
     "guests": ["vswitch", "vswitches"],
     "lab": ["native", "passthrough", "emulated"],
-    "ec2": ["cc", "cc-sriov", "efa"],
+    "ec2": ["cc", "cc-sriov", "efa", "cc-16"],
     "cag": ["native", "passthrough"],
     "aist": ["native", "kvm", "kvm-bind"],
     "vmware-ib": ["native", "vmdirectpath", "sriov"],

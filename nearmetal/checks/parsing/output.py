@@ -35,6 +35,8 @@ BRACKETS = re.compile(r"[][{}]")
 JSON_LINE = re.compile(r'".*|[][{}, ]*|-?\d[\d.eE+-]*,?|true,?|false,?|null,?|')
 #: Facts that a launch may report many times, once for each message size, thread, function, ...
 SERIES = {"batches", "sockets", "threads", "binding", "passes", "detours", "iterations", "parts"}
+#: Facts that jvm.sh and instances.sh print before the next launch begins.
+BETWEEN = {"jvm", "instance"}
 
 Run = TypeVar("Run")
 
@@ -148,7 +150,7 @@ class Output:
             if "# nearmetal" not in line:
                 continue
             key, value = fact(line)
-            if key == "jvm":  # jvm.sh prints this before the next launch begins
+            if key in BETWEEN:
                 continue
             # Two processes that write at once leave the end of one line behind another one.
             if ended or not (key or line == END) or "# nearmetal" in line[1:]:

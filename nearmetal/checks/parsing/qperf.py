@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+import statistics
+from dataclasses import dataclass, field, replace
 
 from nearmetal.checks.parsing import ParseError, bounded, damaged, foreign, numbers
-from nearmetal.checks.parsing.output import END, Launch, Output, each_launch
+from nearmetal.checks.parsing.output import END, Launch, Output, each_launch, expect_equal
 from nearmetal.checks.parsing.perftest import expect_pairs
 
 #: Units of qperf's results, and their factors to us and Gb/s.
@@ -103,6 +104,19 @@ def _add_figure(test: str, figures: Figures, line: str) -> None:
             f"{line!r} is not a line of {test}, or appears twice: run qperf with -uu -ub -vu"
         )
     figures[match[1]] = match[2], match[3] or ""
+
+
+def together(runs: list[Qperf]) -> Qperf:
+    """One launch of pairs of nodes that measured at once: rates are summed, latencies are means.
+
+    Raises ParseError if the pairs had different sizes or seconds.
+    """
+    expect_equal(runs, "qperf")
+    latencies, rates = {}, {}
+    for size in runs[0].latency_us:
+        latencies[size] = statistics.fmean(run.latency_us[size] for run in runs)
+        rates[size] = sum(run.bandwidth_gbps[size] for run in runs)
+    return replace(runs[0], latency_us=latencies, bandwidth_gbps=rates)
 
 
 @each_launch("tcp", what="launch of tcp.sh", strip=False)
