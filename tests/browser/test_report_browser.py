@@ -209,7 +209,7 @@ def test_the_plots_of_every_check_are_drawn_with_their_published_bends(view, dir
     path = directory / "every.html"
     path.write_text(report.render([made_up.of_every_check()], None, [], published.load()))
     page = view(path)
-    counts = {"network": 24, "kernels": 9, "memory": 16}
+    counts = {"network": 27, "kernels": 9, "memory": 16}
     for name, count in counts.items():
         page.click(f"#tab-{name}")
         drawn(page, name)

@@ -47,6 +47,8 @@ def test_the_comparison_has_a_column_for_each_link(measured):
     assert re.search(" +".join(map(re.escape, columns)), done.stdout)
 
 
+@pytest.mark.whole
+@pytest.mark.ci
 def test_pairs_of_ranks_are_measured_on_every_link(lab):
     """Two pairs, whose ranks share the one core of a node."""
     prefix = fresh_prefix(lab, "pairs")

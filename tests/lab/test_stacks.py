@@ -63,7 +63,7 @@ def site(lab):
 @pytest.mark.parametrize("environ", LIBRARIES)
 def test_checks_run_with_a_library_of_a_sites_modules(lab, site, prefix, environ):
     done = lab.reframe(
-        *("-r", "--system", "stacks:native", "-p", f"^{environ}$", *QUICK),
+        *("-r", "--system", "stacks:native", "-p", f"^{environ}$", *QUICK, "--max-retries=2"),
         *("-n", "^(pingpong%placement=int|collectives|npb%benchmark=(cg|is))"),
         prefix=prefix,
         timeout=900,
