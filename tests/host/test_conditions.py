@@ -152,7 +152,9 @@ def packages(place: Path) -> Path:
     directory = place / "packages"
     directory.mkdir()
     for source in PACKAGES.iterdir():
-        if source.name.startswith(("archspec", "jinja2", "markupsafe", "yaml", "jsonschema", "attr")):
+        if source.name.startswith(
+            ("archspec", "jinja2", "markupsafe", "yaml", "jsonschema", "attr")
+        ):
             shutil.copytree(source, directory / source.name)
         elif source.name.startswith(("referencing", "rpds", "typing_extensions")):
             copy = shutil.copytree if source.is_dir() else shutil.copy
