@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE := 1
 endif
 
 .PHONY: help docs-coverage docs-reference demo campaign test test-ci test-whole test-all unit lab-up lab-status lab-shell lab-exec lab-down lab-clean bench-gate bench-fleet bench-kernels bench-evidence bench-stored bench-large drill lock \
-        spack-check spack-lock spack-cache images images-lock release-check aws-check versions lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format \
+        spack-check spack-lock spack-cache spack-mirror images images-lock release-check aws-check versions lint lint-python lint-types lint-imports lint-c lint-shell lint-yaml format \
         docs docs-links pictures
 
 help: ## list these commands
@@ -142,6 +142,9 @@ spack-lock: .venv/ready ## write the locks of spack-env anew by SPACK (default: 
 
 spack-cache: .venv/ready ## install the locks of spack-env by SPACK, and put the binaries into the build cache CACHE (hours; ENVIRONMENTS='openmpi' some; SITE=DIRECTORY a site's own locks)
 	@.venv/bin/python -m nearmetal.locks.spack_cache --spack '$(or $(SPACK),spack)' $(if $(SITE),--site '$(SITE)') $(if $(CACHE),--cache '$(CACHE)') $(ENVIRONMENTS)
+
+spack-mirror: .venv/ready ## fill DIRECTORY with sources for Spack out of Debian's source packages, for machines without the internet
+	@.venv/bin/python -m nearmetal.locks.spack_mirror '$(or $(DIRECTORY),results/spack-mirror)'
 
 images: .venv/ready ## build the Apptainer images of containers/ and hold their stacks against the lock (five minutes; IMAGES='openmpi mpich' some; SOFTWARE=spack by Spack)
 	@$(WITH_MAKE) .venv/bin/python -m nearmetal.locks.images $(if $(SOFTWARE),--software '$(SOFTWARE)') $(IMAGES)
