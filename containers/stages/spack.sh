@@ -3,6 +3,11 @@
 set -eu
 name=$1
 sh /stages/debian.sh ca-certificates git gcc g++ gfortran make patch python3 file bzip2 xz-utils zstd unzip gnupg
+case $(uname -m) in
+    x86_64) target=x86_64_v3 ;;
+    *) target=armv8.2a ;;
+esac
+cp "/spack-env/$name/locks/debian13-$target.lock" "/spack-env/$name/spack.lock"
 version=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["spack"]["version"])' "/spack-env/$name/spack.lock")
 git clone --quiet --depth 1 --branch "v$version" https://github.com/spack/spack.git /opt/spack
 export PATH="/opt/spack/bin:$PATH" SPACK_DISABLE_LOCAL_CONFIG=1

@@ -66,7 +66,7 @@ def commands_to_write(script: str, load: str) -> list[str]:
 def differs(lock, stagedir: Path) -> str:
     """Differences between an installation and its lock, or between the lock and its copy; '' if
     there are none."""
-    copy = stagedir / "spack-env" / lock.path.parent.name / "spack.lock"
+    copy = stagedir / "spack-env" / lock.environment.name / "spack.lock"
     if copy.read_bytes() != lock.path.read_bytes():
         return (
             f"Spack changed the lock: its copy differs from {lock.path}. "

@@ -23,9 +23,15 @@ QUESTION = (
 PATIENCE = 120
 
 
-def install_command(environment: Path) -> str:
-    """The command that installs an environment by its lock."""
-    return f"spack -e {shlex.quote(str(environment))} install --only-concrete"
+def install_command(lock) -> str:
+    """The command that installs an environment by a lock of it."""
+    command = shlex.join(["spack", "-e", str(lock.environment), "install", "--only-concrete"])
+    own = lock.environment / "spack.lock"
+    if lock.path != own:
+        command = f"{shlex.join(['cp', str(lock.path), str(own)])} && {command}"
+    if lock.path != own and lock.system != locks.system_here():
+        command += f" (the lock is for {lock.system}: run make spack-lock before)"
+    return command
 
 
 def absence(environ, partition) -> str:
@@ -50,7 +56,7 @@ def _absence(name: str, environment: Path, machine: str, script: str) -> str:
     except locks.LockError:
         return ""
     code, output, words = _ask(script)
-    command = install_command(environment)
+    command = install_command(lock)
     if code == NO_SPACK:
         return (
             f"{name} ({_few(measured(lock))}) needs Spack, which is not on PATH of this node"

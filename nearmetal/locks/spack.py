@@ -33,6 +33,9 @@ HERE = CHECKOUT / "spack-env"
 SCHEMA = Path(__file__).resolve().parent / "spack-schema.yaml"
 #: Versions of Spack's lock files that this reads.
 LOCK_VERSIONS = (6, 7)
+#: Directory of an environment's locks.
+LOCKS = "locks"
+OS_RELEASE = Path("/etc/os-release")
 #: What may come from the machine that wrote a lock: the compiler and the C library.
 EXTERNAL = {"gcc", "glibc"}
 REGENERATE = "write it anew: make spack-lock"
@@ -106,11 +109,27 @@ class Lock:
         return {node.name: node for node in self.nodes.values()}
 
     @property
+    def environment(self) -> Path:
+        """The directory of its environment."""
+        if self.path.parent.name == LOCKS:
+            return self.path.parents[1]
+        return self.path.parent
+
+    @property
+    def system(self) -> str:
+        """The operating system that its packages are built on, as Spack names it."""
+        return self._built.os
+
+    @property
     def target(self) -> str:
         """What its packages are built for."""
+        return self._built.target
+
+    @property
+    def _built(self) -> Node:
         # Spack writes the target of its own machine for what is external.
         built_first = sorted(self.nodes.values(), key=lambda node: node.external is not None)
-        return built_first[0].target
+        return built_first[0]
 
     @property
     def machine(self) -> str:
@@ -124,16 +143,37 @@ def machine_of(target: str) -> str:
     return target
 
 
+def lock_paths(directory: Path) -> list[Path]:
+    """The locks of an environment: OS-TARGET.lock for each system, or a site's own spack.lock."""
+    return sorted((directory / LOCKS).glob("*.lock")) or [directory / "spack.lock"]
+
+
+def system_here() -> str:
+    """The operating system of this node as Spack names it: debian13, rocky9, ubuntu24.04."""
+    try:
+        text = OS_RELEASE.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    facts = dict(re.findall(r"""^(ID|VERSION_ID)=["']?([\w.-]*)""", text, re.M))
+    version = facts.get("VERSION_ID", "")
+    if facts.get("ID") != "ubuntu":
+        version = version.split(".")[0]
+    return facts.get("ID", "") + version
+
+
 def choose(directory: Path, machine: str) -> Lock:
-    """The lock of an environment for an architecture (`uname -m`). Raises LockError, or NoLock."""
-    committed = directory / "spack.lock"
-    paths = [committed, *sorted({*directory.glob("*.lock")} - {committed})]
-    for path in paths:
-        lock = read_lock(path)
-        if lock.machine == machine:
-            return lock
+    """The lock of an environment for nodes of an architecture (`uname -m`) with this node's system.
+
+    Without a lock for the system it is another one's, which Spack may have installed. Raises
+    LockError, or NoLock.
+    """
+    locks = [read_lock(path) for path in lock_paths(directory)]
+    fitting = [lock for lock in locks if lock.machine == machine]
+    if fitting:
+        system = system_here()
+        return min(fitting, key=lambda lock: lock.system != system)
     raise NoLock(
-        f"{committed} is for {read_lock(committed).target}, and nodes are {machine}. Fix: on such "
+        f"{locks[0].path} is for {locks[0].target}, and nodes are {machine}. Fix: on such "
         f"a node, make spack-lock SITE=DIRECTORY ENVIRONMENTS={directory.name}, and give the "
         f"environment spack_env: DIRECTORY/{directory.name}"
     )
@@ -204,12 +244,12 @@ def requirements(directory: Path) -> tuple[list[str], dict[str, list[str]]]:
 def disagreements(directory: Path) -> list[str]:
     """A sentence for all in which an environment and its lock do not agree. Raises LockError."""
     specs, required = requirements(directory)
-    lock = read_lock(directory / "spack.lock")
-    return [
-        *_in_one_alone(specs, lock),
-        *_without_nodes(lock),
-        *_unmet_by_nodes(lock, required),
-    ]
+    faults: list[str] = []
+    for lock in map(read_lock, lock_paths(directory)):
+        faults += _in_one_alone(specs, lock)
+        faults += _without_nodes(lock)
+        faults += _unmet_by_nodes(lock, required)
+    return faults
 
 
 def _in_one_alone(specs: list[str], lock: Lock) -> Iterator[str]:
@@ -219,7 +259,7 @@ def _in_one_alone(specs: list[str], lock: Lock) -> Iterator[str]:
     for spec in wanted.keys() - locked.keys():
         yield f"{wanted[spec]!r} is in spack.yaml alone"
     for spec in locked.keys() - wanted.keys():
-        yield f"{locked[spec]!r} is in spack.lock alone"
+        yield f"{locked[spec]!r} is in {lock.path.name} alone"
 
 
 def _without_nodes(lock: Lock) -> Iterator[str]:
@@ -252,6 +292,9 @@ def _unmet_by_nodes(lock: Lock, required: Mapping[str, list[str]]) -> Iterator[s
                 yield f"{node.name} {words}"
         if node.namespace == "nearmetal" and not recipe(node.name).exists():
             yield f"{node.name} has no recipe in repo/"
+    compilers = {node.label for node in lock.nodes.values() if node.name == "gcc"}
+    if len(compilers) > 1:
+        yield f"has several compilers: {', '.join(sorted(compilers))}"
     for text in required.get("mpi", []):
         name = re.split(r"[@~+ ]", text)[0]
         if name not in lock.by_name:
@@ -370,12 +413,15 @@ def concretize(spack: list[str], name: str, target: str) -> Path:
 def compare(spack: list[str], directory: Path, write: bool, target: str) -> list[str]:
     """What Spack's lock has that the committed one has not; it takes that one's place if it is to
     be written."""
-    fresh, old = concretize(spack, directory.name, target), directory / "spack.lock"
+    fresh = concretize(spack, directory.name, target)
+    lock = read_lock(fresh)
+    old = directory / LOCKS / f"{lock.system}-{lock.target}.lock"
     if old.exists():
-        words = changes(read_lock(old), read_lock(fresh))
+        words = changes(read_lock(old), lock)
     else:
-        words = [f"{len(read_lock(fresh).nodes)} packages are new"]
+        words = [f"{old.name}: {len(lock.nodes)} packages are new"]
     if write and words:  # Spack's order of the same packages varies
+        old.parent.mkdir(exist_ok=True)
         shutil.copyfile(fresh, old)
     shutil.rmtree(fresh.parents[2])
     return words

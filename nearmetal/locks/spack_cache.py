@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nearmetal.checkout import CHECKOUT
-from nearmetal.locks.spack import HERE, LockError, choose, externals
+from nearmetal.locks.spack import HERE, LockError, choose, externals, lock_paths
 from nearmetal.util.cli_errors import HELP, OPTION, guarded
 
 #: The cache without CACHE.
@@ -125,8 +125,8 @@ def main(arguments=None) -> int:
     options = parser.parse_args(arguments)
     site = options.site.absolute()
     # Links lead to our environments (`spack.write_into`).
-    locks = [lock for lock in site.glob("*/spack.lock") if not lock.parent.is_symlink()]
-    names = sorted(lock.parent.name for lock in locks)
+    own = [path.parent for path in site.glob("*/spack.yaml") if not path.parent.is_symlink()]
+    names = sorted(path.name for path in own if lock_paths(path)[0].exists())
     fault = ""
     if not names:
         fault = f"{site} has no environment with a lock. Fix: make spack-lock SITE={site}"

@@ -131,7 +131,11 @@ def provider(feature: str) -> str:
     for name, environment in read_environments(path).items():
         directory = environment.get("extras", {}).get("spack_env")
         if directory and feature in environment.get("features", []):
-            command = f"spack -e {SPACK_ENV / directory} install --only-concrete"
+            place = SPACK_ENV / directory
+            command = f"spack -e {place} install --only-concrete"
+            for lock in sorted(place.glob("locks/*.lock")):
+                command = f"cp {lock} {place}/spack.lock && {command}"
+                break
             return f". Fix: add {name} to the environs of a partition, then run: {command}"
     return ""
 

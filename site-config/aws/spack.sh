@@ -11,28 +11,29 @@ here=$(cd "$(dirname "$0")/../.." && pwd)
 directory=${SPACK_DIR:-/shared/spack} python=${PYTHON:-$here/.venv/bin/python}
 [ $# -gt 0 ] || set -- openmpi mpich mpj-native fastmpj apps
 
+case $(uname -m) in
+    x86_64) target=x86_64_v3 ;;
+    *) target=armv8.2a ;;
+esac
 for name; do
-    [ -r "$here/spack-env/$name/spack.lock" ] || {
-        echo "spack.sh: spack-env/$name has no spack.lock. Fix: give names of spack-env" >&2; exit 1; }
+    [ -d "$here/spack-env/$name/locks" ] || {
+        echo "spack.sh: spack-env/$name has no locks. Fix: give names of spack-env" >&2; exit 1; }
 done
-# A fact of a lock, as a Python expression over its content.
-of_lock() { python3 -c "import json, sys; lock = json.load(open(sys.argv[1])); print($1)" "$here/spack-env/$2/spack.lock"; }
 
-version=$(of_lock 'lock["spack"]["version"]' "$1")
+committed=("$here/spack-env/$1/locks/"*.lock)
+version=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["spack"]["version"])' "${committed[0]}")
 [ -x "$directory/bin/spack" ] ||
     git clone --quiet --depth 1 --branch "v$version" https://github.com/spack/spack.git "$directory"
 spack=$directory/bin/spack
 
-locked=$(of_lock 'next(iter(lock["concrete_specs"].values()))["arch"]["platform_os"]' "$1")
-system=$("$spack" arch --operating-system)
-case $(of_lock 'next(node["arch"]["target"] for node in lock["concrete_specs"].values() if "external" not in node)' "$1") in
-    x86_64*) machine=x86_64 ;;
-    *) machine=aarch64 ;;
-esac
-if [ "$locked $machine" != "$system $(uname -m)" ]; then
-    echo "spack.sh: the locks are for $locked, and this is $system on $(uname -m). Writing locks for $system into $here/spack-env"
+lock=$("$spack" arch --operating-system)-$target.lock
+if [ ! -e "$here/spack-env/$1/locks/$lock" ]; then
+    echo "spack.sh: there is no lock $lock. Writing it into $here/spack-env/*/locks"
     (cd "$here" && "$python" -m nearmetal.locks.spack --write --spack "$spack")
 fi
+for name; do
+    cp "$here/spack-env/$name/locks/$lock" "$here/spack-env/$name/spack.lock"
+done
 
 if [ -n "${SPACK_CACHE:-}" ]; then
     "$spack" mirror remove --scope site nearmetal > /dev/null 2>&1 || true  # of a run before

@@ -418,19 +418,25 @@ def test_a_node_that_lacks_what_all_checks_need_fails_and_names_it(
 
 def run_spack_sh(tmp_path, system: str, *names, **settings) -> subprocess.CompletedProcess:
     """spack.sh, where git, Spack and Nearmetal's Python only write down what they were told."""
-    commands, told = tmp_path / "bin", tmp_path / "told"
+    commands, told, checkout = tmp_path / "bin", tmp_path / "told", tmp_path / "checkout"
     commands.mkdir()
+    shutil.copytree(CHECKOUT / "spack-env", checkout / "spack-env")
+    script = checkout / "site-config" / "aws" / "spack.sh"
+    script.parent.mkdir(parents=True)
+    shutil.copy(AWS / "spack.sh", script)
     spack = f'[ "$1" = arch ] && echo {system} || echo "spack $*" >> {told}'
     clone = (
         f'echo "git $*" >> {told}; mkdir -p {tmp_path}/spack/bin; '
         f"cp {commands}/spack {tmp_path}/spack/bin/"
     )
-    python = f'echo "python $*" >> {told}'
+    lock = "debian13-x86_64_v3.lock"
+    copied = f"for place in spack-env/*/locks; do cp $place/{lock} $place/{system}-x86_64_v3.lock"
+    python = f'echo "python $*" >> {told}; {copied}; done'
     for name, does in (("spack", spack), ("git", clone), ("python-of-nearmetal", python)):
         (commands / name).write_text(f"#!/bin/sh\n{does}\n")
         (commands / name).chmod(stat.S_IRWXU)
     return subprocess.run(
-        ["bash", AWS / "spack.sh", *names],
+        ["bash", script, *names],
         env={
             "PATH": f"{commands}:{os.environ['PATH']}",
             "SPACK_DIR": str(tmp_path / "spack"),
@@ -452,7 +458,7 @@ def test_the_head_node_installs_by_the_locks_from_a_cache(tmp_path):
         "spack mirror remove --scope site nearmetal",
         "spack mirror add --scope site --unsigned nearmetal s3://your-bucket/spack",
         *(
-            f"spack -e {CHECKOUT}/spack-env/{name} install --only-concrete {how}"
+            f"spack -e {tmp_path}/checkout/spack-env/{name} install --only-concrete {how}"
             for name in ("mpich", "apps")
             for how in ("--cache-only", "--fail-fast")
         ),
@@ -461,16 +467,17 @@ def test_the_head_node_installs_by_the_locks_from_a_cache(tmp_path):
 
 def test_another_system_than_that_of_the_locks_gets_its_own(tmp_path):
     done = run_spack_sh(tmp_path, "ubuntu24.04")
-    assert done.returncode == 0 and "locks are for debian13, and this is ubuntu24.04" in done.stdout
+    assert done.returncode == 0 and "no lock ubuntu24.04-x86_64_v3.lock" in done.stdout
     told = (tmp_path / "told").read_text().splitlines()
     assert told[1] == f"python -m nearmetal.locks.spack --write --spack {tmp_path}/spack/bin/spack"
     assert [line.split("/")[-1].split()[0] for line in told[2:]] == [
         *("openmpi", "mpich", "mpj-native", "fastmpj", "apps"),
     ]
+    assert (tmp_path / "checkout" / "spack-env" / "apps" / "spack.lock").is_file()
     assert not any("mirror" in line for line in told)
 
 
 def test_an_environment_that_is_not_there_is_named_before_anything_is_done(tmp_path):
     done = run_spack_sh(tmp_path, "debian13", "opnmpi")
-    assert done.returncode == 1 and "spack-env/opnmpi has no spack.lock. Fix: " in done.stdout
+    assert done.returncode == 1 and "spack-env/opnmpi has no locks. Fix: " in done.stdout
     assert not (tmp_path / "told").exists()

@@ -4,6 +4,7 @@ what is said without Spack."""
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +26,7 @@ from nearmetal.checks.spack_install import (
     stage,
 )
 from nearmetal.checks.spack_store import absence
-from tests.support.paths import CHECKOUT, RECORDED
+from tests.support.paths import CHECKOUT, RECORDED, SPACK_LOCK
 from tests.support.recorded import session
 from tests.support.reframe import REFRAME
 from tests.support.said import lacking
@@ -35,7 +36,7 @@ FROM_SPACK = [environment for environment in ENVIRONMENTS if "spack" in environm
 
 
 def lock_of(name: str):
-    return locks.read_lock(ENVIRONMENTS_DIR / name / "spack.lock")
+    return locks.read_lock(ENVIRONMENTS_DIR / name / SPACK_LOCK)
 
 
 def as_installed(lock) -> dict[str, Installed]:
@@ -180,6 +181,7 @@ def test_spack_writes_into_a_copy_and_finds_what_it_includes(tmp_path):
 def test_an_installation_is_held_against_the_lock(tmp_path):
     lock = lock_of("openmpi")
     stage(ENVIRONMENTS_DIR / "openmpi", tmp_path / "spack-env")
+    shutil.copy(lock.path, tmp_path / "spack-env" / "openmpi" / "spack.lock")
     assert "No such file" in differs(lock, tmp_path)
     found = tmp_path / "spack.found"
     found.write_text(

@@ -9,3 +9,5 @@ RECORDED = CHECKOUT / "tests" / "recorded"
 JAVA = CHECKOUT / "tests" / "support" / "java"
 #: The checks' own programs.
 SOURCES = CHECKOUT / "reframe_checks" / "src"
+#: The committed lock of an environment of spack-env.
+SPACK_LOCK = "locks/debian13-x86_64_v3.lock"

@@ -43,7 +43,7 @@ from nearmetal.site import configuration as settings
 from tests.support.campaigns import campaign
 from tests.support.damage import HOSTILE, damaged, damaged_bytes, hostile
 from tests.support.limits import expect_held
-from tests.support.paths import CHECKOUT
+from tests.support.paths import CHECKOUT, SPACK_LOCK
 from tests.support.recorded import store
 from tests.support.sweeps import (
     beside_traffic,
@@ -376,9 +376,9 @@ def test_spack_locks(tmp_path):
     """A lock, an environment, and what it includes."""
     directory = tmp_path / "spack-env"
     shutil.copytree(CHECKOUT / "spack-env", directory)
-    before = locks.read_lock(directory / "openmpi" / "spack.lock")
+    before = locks.read_lock(directory / "openmpi" / SPACK_LOCK)
     for name, count in (
-        ("openmpi/spack.lock", 300),
+        (f"openmpi/{SPACK_LOCK}", 300),
         ("openmpi/spack.yaml", 150),
         ("common/packages.yaml", 150),
     ):
@@ -388,7 +388,7 @@ def test_spack_locks(tmp_path):
         def read(copied, path=path):
             path.write_bytes(copied.encode("utf-8", "surrogatepass"))
             found = locks.disagreements(directory / "openmpi")
-            locks.changes(before, locks.read_lock(directory / "openmpi" / "spack.lock"))
+            locks.changes(before, locks.read_lock(directory / "openmpi" / SPACK_LOCK))
             return found
 
         counted(name, damaged(text, times(count)), read, (locks.LockError,))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nearmetal.locks import spack as locks
-from tests.support.paths import CHECKOUT
+from tests.support.paths import CHECKOUT, SPACK_LOCK
 from tests.support.said import lacking
 
 ENVIRONMENTS_DIR = CHECKOUT / "spack-env"
@@ -40,7 +40,7 @@ def test_all_environments_are_there():
 
 def test_all_locks_are_of_one_spack_and_the_same_libraries():
     """With other libraries, the figures of two environments would not be comparable."""
-    read = [locks.read_lock(ENVIRONMENTS_DIR / name / "spack.lock") for name in ENVIRONMENTS]
+    read = [locks.read_lock(ENVIRONMENTS_DIR / name / SPACK_LOCK) for name in ENVIRONMENTS]
     assert {lock.spack for lock in read} == {"1.1.0"}
     for name in ("openmpi", "ucx", "libfabric", "gcc", "glibc", "mpj-express", "openjdk"):
         assert (
@@ -57,7 +57,7 @@ def test_versions_are_those_of_the_lab():
     versions = {
         node.name: node.version
         for name in ENVIRONMENTS
-        for node in locks.read_lock(ENVIRONMENTS_DIR / name / "spack.lock").nodes.values()
+        for node in locks.read_lock(ENVIRONMENTS_DIR / name / SPACK_LOCK).nodes.values()
     }
     assert {
         name: versions[name]
@@ -91,7 +91,7 @@ def test_versions_are_those_of_the_lab():
 
 def test_no_lock_holds_what_a_site_has_alone():
     for name in ENVIRONMENTS:
-        for node in locks.read_lock(ENVIRONMENTS_DIR / name / "spack.lock").nodes.values():
+        for node in locks.read_lock(ENVIRONMENTS_DIR / name / SPACK_LOCK).nodes.values():
             assert not node.external or node.name in ("gcc", "glibc"), (name, node.name)
             assert node.name != "fastmpj"
 
@@ -120,7 +120,7 @@ class Built:
 
 def test_java_is_new_enough_for_mpj_native():
     for name in ("mpj-native", "fastmpj"):
-        nodes = locks.read_lock(ENVIRONMENTS_DIR / name / "spack.lock").nodes.values()
+        nodes = locks.read_lock(ENVIRONMENTS_DIR / name / SPACK_LOCK).nodes.values()
         [jdk] = [node for node in nodes if node.name == "openjdk"]
         assert jdk.namespace == "nearmetal" and int(jdk.version.split(".")[0]) >= 22
 
@@ -202,7 +202,7 @@ def damaged_environment(tmp_path):
     shutil.copytree(ENVIRONMENTS_DIR, copied)
 
     def damage(change):
-        path = copied / "openmpi" / "spack.lock"
+        path = copied / "openmpi" / SPACK_LOCK
         data = json.loads(path.read_text())
         change(data, {node["name"]: node for node in data["concrete_specs"].values()})
         path.write_text(json.dumps(data))
@@ -264,16 +264,72 @@ def test_nodes_take_the_lock_of_their_architecture(damaged_environment):
         locks.choose(directory, "x86_64")
     facts = [str(directory), "neoverse_v1", "x86_64", "make spack-lock SITE=", "spack_env: "]
     assert not lacking(str(error.value), *facts)
-    shutil.copy(ENVIRONMENTS_DIR / "openmpi" / "spack.lock", directory / "debian13.lock")
+    (directory / SPACK_LOCK).rename(directory / "locks" / "debian13-neoverse_v1.lock")
+    shutil.copy(ENVIRONMENTS_DIR / "openmpi" / SPACK_LOCK, directory / SPACK_LOCK)
     chosen = {machine: locks.choose(directory, machine) for machine in ("x86_64", "aarch64")}
     assert [lock.target for lock in chosen.values()] == ["x86_64_v3", "neoverse_v1"]
-    assert chosen["aarch64"].path.name == "spack.lock"
+    assert chosen["aarch64"].path.name == "debian13-neoverse_v1.lock"
+    assert chosen["aarch64"].environment == directory
+
+
+def test_nodes_take_the_lock_of_their_system(damaged_environment, tmp_path, monkeypatch):
+    def for_rocky(data, nodes):
+        for node in nodes.values():
+            node["arch"]["platform_os"] = "rocky9"
+
+    directory = damaged_environment(for_rocky)
+    rocky = directory / "locks" / "rocky9-x86_64_v3.lock"
+    (directory / SPACK_LOCK).rename(rocky)
+    shutil.copy(ENVIRONMENTS_DIR / "openmpi" / SPACK_LOCK, directory / SPACK_LOCK)
+    monkeypatch.setattr(locks, "OS_RELEASE", tmp_path / "os-release")
+    # A system without a lock of its own asks for what another lock names.
+    for release, lock in (
+        ('ID="rocky"\nVERSION_ID="9.6"\n', rocky),
+        ('ID=debian\nVERSION_ID="13"\n', directory / SPACK_LOCK),
+        ('ID=debian\nVERSION_ID="12"\n', directory / SPACK_LOCK),
+    ):
+        locks.OS_RELEASE.write_text(release)
+        assert locks.choose(directory, "x86_64").path == lock
+
+
+@pytest.mark.parametrize(
+    "release, system",
+    [
+        ('VERSION_ID="13"\nVERSION="13 (trixie)"\nID=debian\n', "debian13"),
+        ('ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="8.10"\n', "rocky8"),
+        ('ID="amzn"\nVERSION_ID="2023"\n', "amzn2023"),
+        ('ID=ubuntu\nVERSION_ID="24.04"\n', "ubuntu24.04"),
+    ],
+)
+def test_systems_have_the_names_that_spack_gives(tmp_path, monkeypatch, release, system):
+    monkeypatch.setattr(locks, "OS_RELEASE", tmp_path / "os-release")
+    assert locks.system_here() == ""
+    locks.OS_RELEASE.write_text(release)
+    assert locks.system_here() == system
+
+
+def test_a_new_lock_takes_its_place_beside_the_others(tmp_path, monkeypatch, capsys):
+    """The stand-in of Spack writes a lock of Rocky Linux."""
+    program = tmp_path / "spack"
+    shutil.copytree(ENVIRONMENTS_DIR, tmp_path / "spack-env")
+    monkeypatch.setattr(locks, "HERE", tmp_path / "spack-env")
+    of_rocky = (ENVIRONMENTS_DIR / "openmpi" / SPACK_LOCK).read_text().replace("debian13", "rocky9")
+    (tmp_path / "fresh").write_text(of_rocky)
+    program.write_text(f'#!/bin/sh\ncp {tmp_path}/fresh "$2"/spack.lock\n')
+    program.chmod(0o755)
+    directory = tmp_path / "spack-env" / "openmpi"
+    assert locks.check(directory, [str(program)], write=True, target="x86_64_v3")
+    assert "rocky9-x86_64_v3.lock: 46 packages are new" in capsys.readouterr().out
+    assert (directory / "locks" / "rocky9-x86_64_v3.lock").read_text() == of_rocky
+    assert (directory / SPACK_LOCK).read_text() != of_rocky and not (
+        directory / "spack.lock"
+    ).exists()
 
 
 def test_locks_for_a_processor_are_written_with_its_target(tmp_path):
     """The stand-in of Spack writes down what it was to concretize."""
     program, site = tmp_path / "spack", tmp_path / "site"
-    lock = ENVIRONMENTS_DIR / "openmpi" / "spack.lock"
+    lock = ENVIRONMENTS_DIR / "openmpi" / SPACK_LOCK
     does = f'cat "$2"/../common/*.yaml > {tmp_path}/common; cp {lock} "$2"/spack.lock'
     program.write_text(f'#!/bin/sh\n{does}; mkdir "$2"/.spack-env\n')
     program.chmod(0o755)
@@ -301,7 +357,7 @@ def test_a_lock_that_is_none_is_refused(tmp_path, capsys, text, facts):
 
 
 def test_what_changed_is_said_in_words(tmp_path, capsys):
-    old = ENVIRONMENTS_DIR / "openmpi" / "spack.lock"
+    old = ENVIRONMENTS_DIR / "openmpi" / SPACK_LOCK
     data = json.loads(old.read_text())
     before = copy.deepcopy(data)
     nodes = data["concrete_specs"]

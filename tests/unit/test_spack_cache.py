@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nearmetal.checkout import CHECKOUT
 from nearmetal.locks import spack, spack_cache
+from tests.support.paths import CHECKOUT, SPACK_LOCK
 from tests.support.said import lacking
 
 
@@ -33,7 +33,7 @@ def test_binaries_are_installed_by_the_lock_and_pushed_unsigned(asked):
     assert install == ["install", "--only-concrete", "--fail-fast"]
     assert push[:3] == ["buildcache", "push", "--unsigned"] and push[-1] == "/cache"
     assert "--without-build-dependencies" in push and "--update-index" in push
-    lock = spack.read_lock(CHECKOUT / "spack-env" / "openmpi" / "spack.lock")
+    lock = spack.read_lock(CHECKOUT / "spack-env" / "openmpi" / SPACK_LOCK)
     assert not lacking(told, "openmpi: /cache has", *spack_cache.externals(lock))
     assert {"gcc@14.2.0", "glibc@2.41"} <= set(spack_cache.externals(lock))
 
@@ -88,7 +88,7 @@ def test_without_spack_and_for_an_unknown_environment_it_is_said_what_to_do(caps
 
 def external_openmpi(site: Path) -> None:
     """Write the environment openmpi of a site whose Open MPI is the system's."""
-    lock = json.loads((CHECKOUT / "spack-env" / "openmpi" / "spack.lock").read_text())
+    lock = json.loads((CHECKOUT / "spack-env" / "openmpi" / SPACK_LOCK).read_text())
     for node in lock["concrete_specs"].values():
         if node["name"] == "openmpi":
             node["external"] = {"path": "/opt/openmpi", "module": None}
@@ -101,11 +101,11 @@ def external_openmpi(site: Path) -> None:
 
 
 def test_a_sites_own_lock_has_its_externals_and_leaves_ours(tmp_path, capsys):
-    ours = (CHECKOUT / "spack-env" / "openmpi" / "spack.lock").read_bytes()
+    ours = (CHECKOUT / "spack-env" / "openmpi" / SPACK_LOCK).read_bytes()
     external_openmpi(tmp_path / "site")
     said = capsys.readouterr().out
     assert not lacking(said, str(tmp_path / "site" / "openmpi"), "openmpi@5.0.7", "gcc@14.2.0")
-    assert (CHECKOUT / "spack-env" / "openmpi" / "spack.lock").read_bytes() == ours
+    assert (CHECKOUT / "spack-env" / "openmpi" / SPACK_LOCK).read_bytes() == ours
     written = tmp_path / "site" / "openmpi"
     manifest = yaml.safe_load((written / "spack.yaml").read_text())["spack"]
     assert all((written / one).is_dir() for one in manifest["include"])
