@@ -294,7 +294,7 @@ def _unmet_by_nodes(lock: Lock, required: Mapping[str, list[str]]) -> Iterator[s
             yield f"{node.name} has no recipe in repo/"
     compilers = {node.label for node in lock.nodes.values() if node.name == "gcc"}
     if len(compilers) > 1:
-        yield f"has several compilers: {', '.join(sorted(compilers))}"
+        yield f"it has several compilers: {', '.join(sorted(compilers))}"
     for text in required.get("mpi", []):
         name = re.split(r"[@~+ ]", text)[0]
         if name not in lock.by_name:

@@ -251,6 +251,16 @@ def test_what_does_not_agree_is_said(damaged_environment, change, facts):
     assert [words for words in found if not lacking(words, *facts)], found
 
 
+def test_a_lock_has_one_compiler(damaged_environment):
+    def with_another(data, nodes):
+        other = copy.deepcopy(nodes["gcc"])
+        other.update(version="13.3.0", hash="n" * 32)
+        data["concrete_specs"]["n" * 32] = other
+
+    directory = damaged_environment(with_another)
+    assert locks.disagreements(directory) == ["it has several compilers: gcc@13.3.0, gcc@14.2.0"]
+
+
 def for_graviton(data, nodes):
     for node in nodes.values():
         if "external" not in node:
