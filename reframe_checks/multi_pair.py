@@ -1,11 +1,9 @@
 """Aggregate bandwidth and message rate of pairs of MPI ranks on two nodes."""
 
-from contextlib import suppress
-
 import reframe as rfm
 from reframe.core.exceptions import SanityError
 
-from nearmetal.checks import disturbance, provenance
+from nearmetal.checks import provenance
 from nearmetal.checks.base import NearmetalCheck
 from nearmetal.checks.parsing.multi_pair import BOTH, ONE_WAY, doubling, parse_multi_pair
 from nearmetal.checks.scaling import cores_of
@@ -91,19 +89,21 @@ class multi_pair(NearmetalCheck):
         return sum(run.payload_bytes for run in self.runs)
 
     def _read_nics(self):
-        """What the NICs of both nodes sent in each repeat. A lost snapshot fails no case."""
-        repeats = disturbance.parse(self._read("disturbed.out"), disturbance.rules())
-        kept = [repeat.number for repeat in repeats if not repeat.again]
-        with suppress(provenance.ProvenanceError):
-            for run, number in zip(self.runs, kept):
-                first = provenance.parse(self._read(f"evidence.{number - 1}"))
-                last = provenance.parse(self._read(f"evidence.{number}"))
-                # Drivers, and what an interface sends through, are in the first snapshot alone.
-                for host, facts in self._counters[0].items():
-                    first[host] = {**facts, **first.get(host, {})}
-                carried = provenance.transport(first, last, run.payload_bytes)
-                run.nic_percent = 100 * carried.network_bytes / run.payload_bytes
-                run.busiest_percent = _busiest_percent(carried)
+        """What the NICs of both nodes sent in each repeat.
+
+        Lost counters fail no case: it says already that the evidence of their repeat is unknown.
+        """
+        kept = [repeat for repeat in self._repeats if not repeat.again]
+        for run, repeat in zip(self.runs, kept):
+            if repeat.unknown:
+                continue
+            first, last = self._counters_around(repeat)
+            # Drivers, and what an interface sends through, are in the first snapshot alone.
+            for host, facts in self._counters[0].items():
+                first[host] = {**facts, **first.get(host, {})}
+            carried = provenance.transport(first, last, run.payload_bytes)
+            run.nic_percent = 100 * carried.network_bytes / run.payload_bytes
+            run.busiest_percent = _busiest_percent(carried)
 
     def name_variables(self):
         self.perf_variables, self.curves = {}, {}

@@ -185,18 +185,19 @@ class Output(Plugin):
 
     def _measured(self, text: str) -> str:
         """The output of the repeats that count. Records the evidence of all. EvidenceError."""
-        repeats = self._record_evidence()
-        for repeat in repeats:
+        self._repeats = self._record_evidence()
+        for repeat in self._repeats:
             # Counters that were lost do not say how much it sent. They need not fail the case.
             if repeat.again and not repeat.unknown:
-                self._leave_out_the_bytes_of(repeat.number)
-        return disturbance.measured(text, repeats)
+                first, last = self._counters_around(repeat)
+                before, after = self._counters
+                self._counters = before, provenance.without_growth(after, first, last)
+        return disturbance.measured(text, self._repeats)
 
-    def _leave_out_the_bytes_of(self, repeat: int) -> None:
-        first = provenance.parse(self._read(f"evidence.{repeat - 1}"))
-        last = provenance.parse(self._read(f"evidence.{repeat}"))
-        before, after = self._counters
-        self._counters = before, provenance.without_growth(after, first, last)
+    def _counters_around(self, repeat: disturbance.Repeat) -> list[provenance.Nodes]:
+        """The counters before and after a repeat, without the facts. Raises ProvenanceError."""
+        numbers = repeat.number - 1, repeat.number
+        return [provenance.parse(self._read(f"evidence.{number}")) for number in numbers]
 
     @builtin.run_before("performance")
     def define_variables(self):

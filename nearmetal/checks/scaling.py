@@ -8,6 +8,7 @@ from nearmetal.checks import provenance
 from nearmetal.checks.output import all_of
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.binding import differs, parse_binding
+from nearmetal.checks.parsing.numbers import powers_of_two
 from nearmetal.checks.settings import NUMBERS, cores_of_node, nodes_of, setting
 from nearmetal.checks.versions import Plugin
 from nearmetal.job.job import Step
@@ -51,7 +52,7 @@ def default_counts(node: int, largest: int, few: bool, fits) -> list[int]:
     :arg few: leave out those between 1 and half a node.
     :arg fits: function: number of processes -> whether the program runs on it.
     """
-    counts = [1 << power for power in range(largest.bit_length())]
+    counts = powers_of_two(1, largest)
     if few:
         counts = [count for count in counts if count == 1 or 2 * count >= node]
     fitting = [count for count in counts if fits(count)]

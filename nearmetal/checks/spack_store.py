@@ -1,7 +1,6 @@
 """Whether a Spack environment is installed, as Spack on the login node reports it."""
 
 import functools
-import shlex
 import subprocess
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from reframe.core.exceptions import ReframeError
 from nearmetal.checks.parsing.spack import measured
 from nearmetal.checks.spack_install import directory, machine_of
 from nearmetal.locks import spack as locks
+from nearmetal.site.selection import spack_install
 
 #: Exit code of the question where Spack is not on PATH.
 NO_SPACK = 127
@@ -24,12 +24,9 @@ PATIENCE = 120
 
 
 def install_command(lock) -> str:
-    """The command that installs an environment by a lock of it."""
-    command = shlex.join(["spack", "-e", str(lock.environment), "install", "--only-concrete"])
-    own = lock.environment / "spack.lock"
-    if lock.path != own:
-        command = f"{shlex.join(['cp', str(lock.path), str(own)])} && {command}"
-    if lock.path != own and lock.system != locks.system_here():
+    """The command that installs an environment by a lock of it, and what to run before."""
+    command = spack_install(lock.environment, lock.path)
+    if lock.path.parent != lock.environment and lock.system != locks.system_here():
         command += f" (the lock is for {lock.system}: run make spack-lock before)"
     return command
 

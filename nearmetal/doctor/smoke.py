@@ -271,10 +271,10 @@ def explained(text: str) -> tuple[str, str] | None:
         for pattern, what, fix, is_symptom in causes():
             if match := pattern.search(line):
                 groups = {name: value or "" for name, value in match.groupdict().items()}
-                found = what.format(**groups).rstrip(), fix
+                cause = what.format(**groups).rstrip(), fix
                 if not is_symptom:
-                    return found
-                symptom = symptom or found
+                    return cause
+                symptom = symptom or cause
                 break
         if refused := _refused(line):
             return refused

@@ -128,8 +128,7 @@ class Lock:
     @property
     def _built(self) -> Node:
         # Spack writes the target of its own machine for what is external.
-        built_first = sorted(self.nodes.values(), key=lambda node: node.external is not None)
-        return built_first[0]
+        return min(self.nodes.values(), key=lambda node: node.external is not None)
 
     @property
     def machine(self) -> str:

@@ -132,12 +132,21 @@ def provider(feature: str) -> str:
         directory = environment.get("extras", {}).get("spack_env")
         if directory and feature in environment.get("features", []):
             place = SPACK_ENV / directory
-            command = f"spack -e {place} install --only-concrete"
-            for lock in sorted(place.glob("locks/*.lock")):
-                command = f"cp {lock} {place}/spack.lock && {command}"
-                break
-            return f". Fix: add {name} to the environs of a partition, then run: {command}"
+            lock = min(place.glob("locks/*.lock"), default=place / "spack.lock")
+            return (
+                f". Fix: add {name} to the environs of a partition, then run: "
+                f"{spack_install(place, lock)}"
+            )
     return ""
+
+
+def spack_install(environment: Path, lock: Path) -> str:
+    """The command that installs an environment of Spack by one of its locks."""
+    command = shlex.join(["spack", "-e", str(environment), "install", "--only-concrete"])
+    own = environment / "spack.lock"
+    if lock != own:
+        command = f"{shlex.join(['cp', str(lock), str(own)])} && {command}"
+    return command
 
 
 def _environs() -> Iterator[tuple]:

@@ -198,8 +198,7 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, USAGE_ERROR);
     }
     for (int r = 0; r < ranks; r++)
-        for (int residue = 0; residue < RESIDUES; residue++)
-            sums[residue] += (double)((residue + r * 13L) % RESIDUES + 1);
+        for (long i = 0; i < RESIDUES; i++) sums[i * 7 % RESIDUES] += sent(r, i);
     print_program("collectives 1");
     if (rank == 0)
         printf("# nearmetal method: iterations=%ld min_iterations=%ld max_time=%g max_bytes=%ld\n",

@@ -497,7 +497,9 @@ variables() { # PATTERN EXCEPTIONS
 # it differs from job to job.
 job_settings() {
     variables 'OMPI_|PMIX_MCA_|PRTE_MCA_|MPIR_CVAR_|UCX_|FI_|I_MPI_|MPICH_|MV2_|PSM2_|PSM3_|NCCL_' \
-        'OMPI_MCA_(orte_|prte_|ess=|ess_|pmix=|initial_wdir=|num_procs=|app_num=|shmem_RUNTIME_)|OMPI_(APP_CTX|ARGV|COMMAND|COMM_WORLD|FILE_LOCATION|FIRST_RANKS|NUM_APP|PARENT|UNIVERSE)|(PRTE|PMIX)_MCA_(prte_|ess_|psec=|gds=|schizo)|I_MPI_(HYDRA_|JOB_|INFO_|MPIRUN)|MV2_COMM_WORLD_'
+        "OMPI_MCA_(orte_|prte_|ess=|ess_|pmix=|initial_wdir=|num_procs=|app_num=|shmem_RUNTIME_)|\
+OMPI_(APP_CTX|ARGV|COMMAND|COMM_WORLD|FILE_LOCATION|FIRST_RANKS|NUM_APP|PARENT|UNIVERSE)|\
+(PRTE|PMIX)_MCA_(prte_|ess_|psec=|gds=|schizo)|I_MPI_(HYDRA_|JOB_|INFO_|MPIRUN)|MV2_COMM_WORLD_"
     fact mpi_settings "${value:-none}"
     variables 'OMP_|KMP_|MALLOC_|GLIBC_TUNABLES=|LD_PRELOAD=' none
     fact program_settings "${value:-none}"

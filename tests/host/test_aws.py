@@ -332,9 +332,9 @@ DISTRIBUTIONS = {
     "rhel9": ("9.6", f"{RED_HAT} {EPEL.format(9)}", ["MPJ Express"]),
     "alinux2023": ("2023", AMAZON, ["Apptainer", "MPICH", "MPJ Express"]),
 }
-#: Refuses unknown packages as dnf does, and writes down what it was told.
+#: Refuses unknown packages as dnf does, and writes down its words.
 MANAGER = """#!/bin/sh
-echo "${{0##*/}} $*" >> {told}
+echo "${{0##*/}} $*" >> {log}
 for word; do
     case $word in -* | DPkg* | install | update) continue ;; esac
     case " {packages} " in *" $word "*) continue ;; esac
@@ -351,14 +351,14 @@ def run_node_sh(tmp_path, system: str, lacking: str = "") -> subprocess.Complete
     """
     version, packages, _ = DISTRIBUTIONS[system]
     packages = " ".join(name for name in packages.split() if name != lacking)
-    commands, told = tmp_path / "bin", tmp_path / "told"
+    commands, log = tmp_path / "bin", tmp_path / "log"
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "os-release").write_text(f'VERSION_ID="{version}"\n')
     scripts = {}
-    manager = MANAGER.format(told=told, packages=packages)
+    manager = MANAGER.format(log=log, packages=packages)
     if system.startswith("ubuntu"):
         directory, suffix, scripts[commands / "apt-get"] = "usr/bin", ".mpich", manager
-        scripts[commands / "add-apt-repository"] = f'#!/bin/sh\necho "add $*" >> {told}\n'
+        scripts[commands / "add-apt-repository"] = f'#!/bin/sh\necho "add $*" >> {log}\n'
     else:
         directory, suffix, scripts[commands / "dnf"] = "usr/lib64/mpich/bin", "", manager
     for tool in TOOLS:

@@ -359,16 +359,16 @@ def test_the_environment_of_java_says_that_it_holds_mpj_express(monkeypatch):
     """Its directory is named after FastMPJ, which must not be passed on."""
     monkeypatch.setattr(runtime, "emit_loadenv_commands", lambda *_: ["PATH=/nonexistent"])
     java = Environment("mpj-spack", extras={"spack_env": "fastmpj"})
-    told = absence(java, SimpleNamespace(local_env=None, processor=SimpleNamespace(arch=None)))
-    assert told.startswith("mpj-spack (mpj-express@0.44 and 1 more) needs Spack")
+    reason = absence(java, SimpleNamespace(local_env=None, processor=SimpleNamespace(arch=None)))
+    assert reason.startswith("mpj-spack (mpj-express@0.44 and 1 more) needs Spack")
 
 
 def test_nodes_of_another_architecture_need_a_lock_of_theirs(monkeypatch):
     monkeypatch.setattr(runtime, "emit_loadenv_commands", lambda *_: ["PATH=/nonexistent"])
     fugaku = SimpleNamespace(local_env=None, processor=SimpleNamespace(arch="a64fx"))
-    told = absence(Environment("openmpi-spack", extras={"spack_env": "openmpi"}), fugaku)
+    reason = absence(Environment("openmpi-spack", extras={"spack_env": "openmpi"}), fugaku)
     facts = ["openmpi-spack: ", "x86_64_v3", "nodes are aarch64", "make spack-lock SITE="]
-    assert not lacking(told, *facts)
+    assert not lacking(reason, *facts)
 
 
 def test_what_is_not_installed_is_skipped_and_what_is_installed_is_verified(reframe, spack):

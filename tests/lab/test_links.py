@@ -57,8 +57,8 @@ def test_pairs_of_ranks_are_measured_on_every_link(lab):
     done = lab.reframe("-r", *chosen, *short, prefix=prefix, timeout=600)
     assert done.returncode == 0, done.stdout
     values = load_session(prefix / "results.db").values
-    found = {(value.environ, value.partition) for value in values}
-    assert found == {(mpi, link) for mpi in ("openmpi", "mpich") for link in CARRIERS}
+    places = {(value.environ, value.partition) for value in values}
+    assert places == {(mpi, link) for mpi in ("openmpi", "mpich") for link in CARRIERS}
     rates = ("bandwidth", "bidirectional", "message_rate")
     names = {f"{rate}_{pairs}" for rate in rates for pairs in (1, 2)}
     assert {value.variable for value in values} == {*names, "nic_bytes", "busiest_nic"}

@@ -38,11 +38,13 @@ def site(lab):
         check=False,
     )
     assert written.returncode == 0, written.stdout
-    found = yaml.safe_load((prefix / "found.yaml").read_text())
-    [native] = found["partitions"]
-    environments = {one["name"]: one for one in found["environments"]}
+    described = yaml.safe_load((prefix / "found.yaml").read_text())
+    [native] = described["partitions"]
+    environments = {one["name"]: one for one in described["environments"]}
     assert native["launcher"] == "srun" and LIBRARIES.keys() - {"openmpi4"} <= {*native["environs"]}
-    assert {module for one in found["environments"] for module in one.get("modules", ())} == MODULES
+    assert {
+        module for one in described["environments"] for module in one.get("modules", ())
+    } == MODULES
     # Of two versions `init` takes the newer. A person adds the other.
     environments["openmpi4"] = {
         "name": "openmpi4",

@@ -415,7 +415,7 @@ def test_a_case_with_a_lost_snapshot_has_unknown_evidence_and_does_not_fail(tmp_
 
     class Case:
         _measured, _record_evidence = NearmetalCheck._measured, NearmetalCheck._record_evidence
-        _leave_out_the_bytes_of = NearmetalCheck._leave_out_the_bytes_of
+        _counters_around = NearmetalCheck._counters_around
         _read = staticmethod(files.get)
 
     case = Case()

@@ -528,14 +528,15 @@ def test_published_lists_of_modules_become_environments(source):
     software = modules.of_kinds([Available(name) for name in listed.split()])
     cluster = a_cluster(software=software, mpi_types=types.split())
     somewhere = Inspected("n1", {"command.gcc": "/usr/bin/gcc"}, "srun")
-    found = {}
-    for one in environments_of(cluster, COMMON, somewhere):
-        if one.name != "gnu":
-            usual = (COMMON.get(one.name, {}).get("env_vars"),)
-            variables = dict(one.differs.get("env_vars", usual)[0])
-            [module] = one.differs["modules"].value
-            found[one.name] = (module, variables["SLURM_MPI_TYPE"])
-    assert found == expected
+    recognized = {}
+    for environment in environments_of(cluster, COMMON, somewhere):
+        name, differs = environment.name, environment.differs
+        if name != "gnu":
+            usual = (COMMON.get(name, {}).get("env_vars"),)
+            variables = dict(differs.get("env_vars", usual)[0])
+            [module] = differs["modules"].value
+            recognized[name] = (module, variables["SLURM_MPI_TYPE"])
+    assert recognized == expected
 
 
 def test_the_library_of_slurms_pmi_is_that_of_a_node():

@@ -2,11 +2,10 @@
 (tests/recorded/README.md), and refuse damaged output."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
 
-from nearmetal.checks import provenance
+from nearmetal.checks import disturbance, provenance
 from nearmetal.checks.parsing import ParseError
 from nearmetal.checks.parsing.libfabric import parse_libfabric
 from nearmetal.checks.parsing.multi_pair import MultiPair, doubling, parse_multi_pair
@@ -64,11 +63,23 @@ def test_what_each_nic_carried_is_that_of_the_repeats_that_count():
     before = provenance.parse(files["evidence.0"])
     for facts in before.values():
         facts["nic.bond0.lower"] = "eth0,eth1"
-    check = SimpleNamespace(_counters=(before, {}), _read=files.__getitem__)
+
+    class Check:
+        _counters_around = multi_pair._counters_around
+        _counters = (before, {})
+        _read = staticmethod(files.__getitem__)
+
+    def repeats():
+        return disturbance.parse(files["disturbed.out"], disturbance.rules())
+
+    check = Check()
+    check._repeats = repeats()
     check.runs = [MultiPair({}, {}, (), payload_bytes=160_000_000)]
     multi_pair._read_nics(check)
     assert (check.runs[0].busiest_percent, check.runs[0].nic_percent) == (75, 125)
     check.runs, files["evidence.2"] = [MultiPair({}, {}, (), payload_bytes=160_000_000)], ""
+    files["disturbed.out"] += "unknown 2 n1 count.cpu.busy is missing after it\n"
+    check._repeats = repeats()
     multi_pair._read_nics(check)
     assert not check.runs[0].nic_percent
 

@@ -782,16 +782,16 @@ def test_each_driver_has_counters_of_its_own(tmp_path, driver):
     for kind, number in kinds.items():
         for name in counters[kind]:
             files[f"{port}/{name}".replace("/", "__")] = f"{number}{behind}"
-    found = counted_below(tmp_path, **files)
+    facts = counted_below(tmp_path, **files)
     words = 4 if "counters/port_xmit_data" in counters["sent"] else 1
-    assert found["ib.any0.1.xmit_bytes"] == str(1000 * words * len(counters["sent"]))
+    assert facts["ib.any0.1.xmit_bytes"] == str(1000 * words * len(counters["sent"]))
     for kind, key in (
         ("errors", "ib_errors"),
         ("discards", "ib_discards"),
         ("again", "rdma_again"),
     ):
         if counters[kind]:
-            assert found[f"count.{key}"] == str(kinds[kind] * len(counters[kind]))
+            assert facts[f"count.{key}"] == str(kinds[kind] * len(counters[kind]))
 
 
 def test_the_memory_in_use_is_a_part_of_all(tmp_path):

@@ -393,3 +393,13 @@ def test_two_locks_or_none():
     with pytest.raises(SystemExit) as end:
         locks.main(["one.lock"])
     assert end.value.code == 2
+
+
+@pytest.mark.parametrize("script", ["containers/stages/spack.sh", "site-config/aws/spack.sh"])
+def test_scripts_take_the_locks_of_the_targets(script):
+    text = (CHECKOUT / script).read_text()
+    targets = (
+        f"x86_64) target={locks.TARGETS['x86_64']} ;;",
+        f"*) target={locks.TARGETS['aarch64']} ;;",
+    )
+    assert not lacking(text, *targets)

@@ -242,8 +242,7 @@ public final class Collectives {
         from = new double[(int) words];
         to = new double[(int) words];
         for (int r = 0; r < ranks; r++)
-            for (int residue = 0; residue < RESIDUES; residue++)
-                sums[residue] += (residue + r * 13L) % RESIDUES + 1;
+            for (int i = 0; i < RESIDUES; i++) sums[i * 7 % RESIDUES] += sent(r, i);
         program.printProgram("collectives 1");
         if (rank == 0)
             Program.print("# nearmetal method: iterations=%.0f min_iterations=%.0f max_time=%s "

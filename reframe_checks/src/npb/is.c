@@ -228,8 +228,8 @@ int main(int argc, char **argv)
     total = 1L << CLASS[class].keys;
     mine = total / processes;
     /* Several buckets for each process: the official ones are enough for 128. */
-    const int logs[] = {CLASS[class].buckets, log_2(processes) + 2};
-    const int log = logs[logs[1] > logs[0]];
+    const int wanted = log_2(processes) + 2, official = CLASS[class].buckets;
+    const int log = wanted > official ? wanted : official;
     bucket_shift = CLASS[class].values > log ? CLASS[class].values - log : 0;
     buckets = 1 << (CLASS[class].values - bucket_shift);
     npb_title("Size:  %ld  (class %c)\n Iterations:   %d", total, CLASS_NAMES[class], ITERATIONS);
